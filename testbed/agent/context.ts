@@ -1,0 +1,66 @@
+/**
+ * What the agent's parts (traffic, collectors) work with. The agent is one process, one thread, with an event
+ * loop of its own (loop.ts) that blocks in epoll: in virtual time every system call is a cost and busy-waiting
+ * hangs the guest, so everything is timers and file descriptors. Node's own event loop does not turn while it runs.
+ */
+
+import type { Plan } from '../plan/plan.js';
+import type { Finding } from '../records/raw.js';
+
+export interface Timer { cancel(): void }
+
+export interface EventLoop {
+  /** CLOCK_MONOTONIC, ns (exact: below 2^53). */
+  monotonicNs(): number;
+  /** Calls once at that time of the run (ns from the start of the run); equal times in the order they were set. */
+  at(runNs: number, call: (nowNs: number) => void): Timer;
+  /** Calls at start, start + interval, … until `stopNs` (inclusive) or cancelled; on a fixed schedule, never drifting; late ticks are not caught up in bursts but counted. */
+  every(startNs: number, intervalNs: number, stopNs: number, call: (nowNs: number) => void): Timer;
+  /** epoll: EPOLLIN 1, EPOLLOUT 4, EPOLLERR 8, EPOLLHUP 16, EPOLLRDHUP 0x2000, EPOLLET 1<<31. */
+  watch(fd: number, events: number, call: (events: number, nowNs: number) => void): void;
+  rewatch(fd: number, events: number): void;
+  unwatch(fd: number): void;
+}
+
+export interface AgentContext {
+  readonly plan: Plan;
+  readonly loop: EventLoop;
+  /** 'virtual' | 'real': real time checks lateness. */
+  readonly clock: 'virtual' | 'real';
+  /** End of the measurement window, ns of the run. */
+  readonly endNs: number;
+  /** ns of the run now. */
+  now(): number;
+  /** CLOCK_REALTIME ns at run time 0: what packet and socket time stamps are relative to. */
+  readonly realtimeAtStart: bigint;
+  /** Path in the run's raw/ folder. */
+  raw(name: string): string;
+  /** Runs `call` with this thread in the node's network namespace (setns); sockets created in it belong to that node. Synchronous, not nested. */
+  inNode<T>(node: string, call: () => T): T;
+  /** Path of the node's network namespace, for programs started in it (`nsenter --net=PATH`). */
+  netnsPath(node: string): string;
+  finding(level: Finding['level'], rule: string, message: string): void;
+  facts(facts: Readonly<Record<string, unknown>>): void;
+}
+
+/** A source of records: one file in collectors/, one line in collectors/registry.ts. */
+export interface Collector {
+  readonly name: string;
+  /** After set-up, before run time 0. Registers its timers and descriptors on the loop. */
+  start(): void;
+  /** After the loop ended: takes the last records, closes its files. */
+  stop(): void;
+}
+export type CollectorFactory = (context: AgentContext) => Collector | null;
+
+/** A traffic tool: one file in testbed/traffic/, one line in its registry. Given the flows of the plan whose `tool` it is. */
+export interface Traffic {
+  readonly name: string;
+  /** After set-up, before run time 0: opens listeners, registers start times on the loop. */
+  start(): void;
+  /** At run time ≥ endNs, in the loop: stop sending, close sockets, ask children to end. The loop goes on until `finished()` or a time limit. */
+  end(): void;
+  finished(): boolean;
+  /** After the loop: wait for children (real or virtual time, bounded), write raw/flows.jsonl rows (append), close. May use Node's event loop. */
+  stop(): Promise<void>;
+}

@@ -1,0 +1,35 @@
+/**
+ * One kernel queue discipline: its parameters as tc names them, how they are set (netlink and tc words),
+ * and how its own statistics are read. One file a qdisc, one line each in registry.ts.
+ */
+
+import type { z } from 'zod';
+import type { PlanQueue } from '../plan/plan.js';
+
+export type QueueParams = PlanQueue['params'];
+
+export interface QdiscContext {
+  /** MTU of the interface, IP bytes. */
+  readonly mtuBytes: number;
+  /** Rate of the shaper above it, bits/s; some defaults (RED's `bandwidth`) derive from it. */
+  readonly rateBps: number | null;
+}
+
+export interface Qdisc {
+  /** tc's name. */
+  readonly kind: string;
+  /** First kernel that has it, when not all of ours do: `6.17` for dualpi2. */
+  readonly since?: string;
+  /** Strict object of its parameters, units resolved by the schemas of units.ts; range checks included. Keys are tc's words. */
+  readonly schema: z.ZodObject;
+  /** Payload of TCA_OPTIONS as iproute2 would send it for these parameters. */
+  encode(params: QueueParams, context: QdiscContext): Buffer;
+  /** tc's words after the kind: `['target', '5ms']`. The same configuration as `encode`. */
+  tcWords(params: QueueParams, context: QdiscContext): readonly string[];
+  /** The AQM's own state columns in queue records, in order (snake_case); empty when it has none. Times in ns, probabilities 0 … 1. */
+  readonly state: readonly string[];
+  /** From TCA_STATS_APP (xstats): the state values in order, then nothing else. NaN where absent. */
+  decodeState(xstats: Buffer | undefined): readonly number[];
+  /** Cumulative CE marks from xstats, NaN where it does not count them. */
+  decodeMarks(xstats: Buffer | undefined): number;
+}
