@@ -1,0 +1,85 @@
+/*
+ * Preloaded into a UML kernel process (never into the guest's programs). Two things it changes about the host:
+ *
+ * 1. getrandom(2) answers from the seed in TESTBED_GETRANDOM_SEED: UML seeds the guest's random number
+ *    generator from it, and a run in virtual time must not depend on the host's entropy. Unset: the host's own.
+ *
+ * 2. ptrace(PTRACE_{GET,SET}REGSET, NT_X86_XSTATE): kernels before 6.13 keep a guest program's extended
+ *    registers in 2696 bytes (arch/x86/um/user-offsets.c, HOST_FP_SIZE: up to AVX-512 and PKRU), but on a host
+ *    with AMX the register set is 11008 bytes and the host refuses a shorter write with EFAULT: the kernel dies
+ *    at boot. Here such a write is completed with what lies beyond marked as in its initial state (bits 17 and 18
+ *    of XSTATE_BV cleared), which is exact for programs that never asked the kernel for AMX.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <elf.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+ssize_t getrandom(void *buffer, size_t length, unsigned flags)
+{
+	static uint64_t state;
+	static int seeded = -1;
+	if (seeded < 0) {
+		const char *seed = getenv("TESTBED_GETRANDOM_SEED");
+		seeded = seed && *seed;
+		if (seeded)
+			state = strtoull(seed, NULL, 10);
+	}
+	if (!seeded)
+		return syscall(SYS_getrandom, buffer, length, flags);
+	for (size_t i = 0; i < length; i++) { /* splitmix64, one byte a step */
+		uint64_t z = (state += 0x9E3779B97F4A7C15u);
+		z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+		z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+		((unsigned char *)buffer)[i] = (unsigned char)((z ^ (z >> 31)) >> 24);
+	}
+	return (ssize_t)length;
+}
+
+#define XSTATE_MAX 16384
+#define XSTATE_BV 512 /* offset of the XSAVE header's XSTATE_BV */
+#define AMX_BITS ((UINT64_C(1) << 17) | (UINT64_C(1) << 18))
+
+static size_t host_xstate_size; /* what the host says a whole register set is; 0 = not known yet */
+
+long ptrace(enum __ptrace_request request, ...)
+{
+	static long (*next)(enum __ptrace_request, ...);
+	static unsigned char whole[XSTATE_MAX] __attribute__((aligned(64))); /* the kernel process is single-threaded where it traces */
+	va_list arguments;
+	va_start(arguments, request);
+	pid_t pid = va_arg(arguments, pid_t);
+	void *address = va_arg(arguments, void *);
+	void *data = va_arg(arguments, void *);
+	va_end(arguments);
+	if (!next)
+		next = (long (*)(enum __ptrace_request, ...))dlsym(RTLD_NEXT, "ptrace");
+
+	if (request != PTRACE_SETREGSET || (uintptr_t)address != NT_X86_XSTATE)
+		return next(request, pid, address, data);
+
+	struct iovec *given = data;
+	if (!host_xstate_size) {
+		struct iovec all = { whole, sizeof whole };
+		if (next(PTRACE_GETREGSET, pid, address, &all) == 0)
+			host_xstate_size = all.iov_len;
+	}
+	if (given->iov_len >= host_xstate_size || given->iov_len < XSTATE_BV + 8)
+		return next(request, pid, address, data);
+	uint64_t present;
+	memcpy(whole, given->iov_base, given->iov_len);
+	memset(whole + given->iov_len, 0, host_xstate_size - given->iov_len);
+	memcpy(&present, whole + XSTATE_BV, sizeof present);
+	present &= ~AMX_BITS;
+	memcpy(whole + XSTATE_BV, &present, sizeof present);
+	struct iovec all = { whole, host_xstate_size };
+	return next(request, pid, address, &all);
+}
