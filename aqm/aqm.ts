@@ -1,0 +1,76 @@
+/**
+ * The interface of every queue discipline in aqm/: pure and engine-free. No clock, file, socket or timer; time and
+ * randomness are passed in. Nothing is allocated per packet: packets belong to the caller (simulator, daemon), are
+ * linked into queues by their own `next`, and are handed back by `dequeue` or by the drop callback.
+ */
+
+import type { z } from 'zod';
+
+/** One packet while it is queued. The caller owns and reuses the objects; all have the same shape. */
+export interface QueuedPacket {
+  /** Bytes as the shaper counts them (IP bytes + link-layer overhead), like qdisc_pkt_len(). */
+  size: number;
+  /** ECN codepoint: 0 not-ECT, 1 ECT(1), 2 ECT(0), 3 CE. A discipline that marks sets 3 and `marked`. */
+  ecn: number;
+  marked: boolean;
+  /** Flow key, u32: equal for packets of one flow, already mixed (a discipline with buckets adds its own perturbation). */
+  flowHash: number;
+  /** Host keys, u32 (CAKE's host fairness). */
+  srcHash: number;
+  dstHash: number;
+  /** DSCP, 0 … 63 (CAKE's tins, pfifo_fast's bands). */
+  dscp: number;
+  /** True for a TCP segment without payload, SYN, FIN or RST (CAKE's ACK filter). */
+  pureAck: boolean;
+  /** TCP acknowledgement number of a pure ACK, bytes; 0 otherwise. */
+  ackNumber: number;
+  /** Set by the discipline in enqueue, ns. */
+  enqueueNs: number;
+  /** Intrusive list link, owned by the discipline while queued. */
+  next: QueuedPacket | null;
+}
+
+/** Why a packet was dropped: `limit` (no room), `aqm` (the algorithm's decision, early), `overload` (batch drop of the fattest flow), `filter` (ACK filter). */
+export type DropReason = 'limit' | 'aqm' | 'overload' | 'filter';
+
+export interface AqmContext {
+  /** Uniform u32, seeded. Every use of randomness in a discipline comes from here. */
+  readonly randomU32: () => number;
+  /** Called for every packet the discipline drops, from inside enqueue or dequeue; it may be the packet being enqueued or another. */
+  readonly drop: (packet: QueuedPacket, reason: DropReason, nowNs: number) => void;
+  /** psched_mtu(): IP MTU + link-layer overhead, bytes. */
+  readonly mtuBytes: number;
+  /** Rate of the link, bits/s (RED's idle time, CAKE's shaper default); null when unknown. */
+  readonly rateBps: number | null;
+}
+
+export interface QueueDiscipline {
+  /** All packets and bytes held now. */
+  readonly backlogPackets: number;
+  readonly backlogBytes: number;
+  /** Cumulative CE marks. */
+  readonly marks: number;
+  /** Takes the packet: queues it, or drops it or another through context.drop. */
+  enqueue(packet: QueuedPacket, nowNs: number): void;
+  /** The next packet to send, or null. null with a backlog means: not before `readyNs` (a discipline that shapes). */
+  dequeue(nowNs: number): QueuedPacket | null;
+  /** After dequeue returned null with a backlog: when to ask again, ns; Infinity otherwise. */
+  readonly readyNs: number;
+  /** Next periodic update of its own (PIE's 15 ms), ns; Infinity when it has none. The caller calls `tick` at that time, before packet events of the same instant. */
+  readonly timerNs: number;
+  tick(nowNs: number): void;
+  /** State columns for queue records, in the order of the kind's `state`. */
+  readState(into: Float64Array, nowNs: number): void;
+}
+
+/** One file a discipline, one line in registry.ts. */
+export interface AqmKind {
+  /** tc's name where Linux has it (`fq_codel`); the paper's otherwise (`aqmrd`). */
+  readonly kind: string;
+  /** Strict object, tc's names and defaults, units resolved (times ns, sizes bytes, rates bits/s), ranges checked. Where the kernel has the qdisc the names equal those of testbed/qdiscs/<kind>.ts. */
+  readonly schema: z.ZodObject;
+  /** Queue-record columns, the same names as the kernel qdisc's where there is one. */
+  readonly state: readonly string[];
+  /** @param params validated by `schema`; absent = default. @param startNs the time of creation. */
+  create(params: Readonly<Record<string, number | boolean | string>>, context: AqmContext, startNs: number): QueueDiscipline;
+}
