@@ -16,8 +16,6 @@ export interface RunRequest {
   readonly hosts: string;
   /** Tag for everything the run creates, `[a-z0-9]{8}`; derived from plan and seed only in virtual time (it must not change results). */
   readonly tag: string;
-  /** Core to pin to; null = any (one is chosen). Several guests at once get one each. */
-  readonly cpu: number | null;
   readonly signal: AbortSignal;
   /** Each line of raw/agent.jsonl as it appears. */
   readonly onLine: (line: AgentLine) => void;

@@ -10,8 +10,6 @@ export interface EngineRequest {
   readonly runDir: string;
   /** Tag of everything the run creates outside its folder. */
   readonly tag: string;
-  /** Core to run on, when several runs go on side by side; null = any. */
-  readonly cpu: number | null;
   readonly signal: AbortSignal;
   readonly onLine: (line: AgentLine) => void;
 }
@@ -22,6 +20,8 @@ export interface Engine {
   /** `local`, `uml:6.12`; the simulator's is `sim`. */
   readonly machine: string;
   readonly clock: 'virtual' | 'real';
+  /** How hosts are isolated; absent for the simulator. */
+  readonly hosts?: string;
   /** How many runs may go on at once without disturbing each other. */
   readonly parallel: number;
   execute(request: EngineRequest): Promise<RunOutcome>;
@@ -34,5 +34,6 @@ export const kernelEngine = (machine: Machine, clock: 'virtual' | 'real', hosts:
   clock,
   // In real time two runs would take each other's processor time: one after the other.
   parallel: clock === 'virtual' ? cores : 1,
+  hosts,
   execute: (request) => machine.run({ ...request, clock, hosts }),
 });

@@ -26,6 +26,10 @@ export class ProgressMeter {
     }
   }
 
+  analysing(): void {
+    this.phase = 'analysing';
+  }
+
   read(): RunProgress {
     const fraction = Math.min(1, this.tNs / this.endNs);
     const spentS = this.trafficFrom === null ? 0 : (this.wallMs() - this.trafficFrom) / 1000;
