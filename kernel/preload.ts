@@ -4,7 +4,7 @@
  */
 
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import * as path from 'node:path';
 import { UserError } from '../testbed/errors.js';
 import { howToInstall } from '../testbed/doctor/packages.js';
@@ -41,6 +41,7 @@ export async function companions(signal: AbortSignal = new AbortController().sig
     const [preloadSource, poweroffSource] = sources.map((source) => source()) as [string, string];
     await runStep({ name: 'compile preload.so', command: [gcc, '-O2', '-Wall', '-shared', '-fPIC', '-o', path.join(temporary, 'preload.so'), preloadSource, '-ldl'], cwd: temporary, log, signal });
     await runStep({ name: 'compile poweroff', command: [gcc, '-O2', '-Wall', '-o', path.join(temporary, 'poweroff'), poweroffSource], cwd: temporary, log, signal });
+    chmodSync(temporary, 0o755);
     try {
       renameSync(temporary, folder);
     } catch (error) {
