@@ -1,6 +1,6 @@
 /**
- * A guest's boot folder on the host: its init, arguments, links and exit status. Its path is plain characters only
- * (it goes into the kernel's command line); whatever a user named is reached through links in it. The starting
+ * A guest's boot folder on the host: its init, arguments, links and exit status, and the working folder of the UML
+ * process. Its path is plain characters only; whatever a user named is reached through links in it. The starting
  * process holds its lock, so one whose lock is free belongs to nobody and is removed at the next boot, or by
  * `testbed clean`.
  */

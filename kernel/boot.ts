@@ -71,7 +71,7 @@ export function bootGuest(request: GuestRequest): Guest {
   const lines = [`clock ${request.clock}`];
   if (request.modules) {
     symlinkSync(request.modules.folder, path.join(folder, 'modules'));
-    lines.push(`modules ${path.join(folder, 'modules')}`, ...request.modules.names.map((name) => `module ${name}`));
+    lines.push('modules yes', ...request.modules.names.map((name) => `module ${name}`));
   }
   const kept = [...new Set(request.needed)].filter((needed) => hidden.some((above) => needed.startsWith(`${above}/`)));
   kept.forEach((needed, i) => {
@@ -83,19 +83,22 @@ export function bootGuest(request: GuestRequest): Guest {
   if (broken !== undefined) throw new UserError(`a path with a line break in it cannot be used in a UML guest: ${JSON.stringify(broken)}`);
   writeFileSync(path.join(folder, 'arguments'), `${lines.join('\n')}\n`);
 
+  // The kernel stirs its command line into its random numbers (drivers/char/random.c, random_init_early), so no path
+  // that differs from run to run may be on it: the boot folder is the working folder, and the guest's root is the host's.
   const argv = [
     `mem=${Math.floor(request.memoryBytes / 2 ** 20)}M`,
     ...(request.clock === 'virtual' ? ['time-travel=inf-cpu', `time-travel-start=${virtualStart}`] : []),
     ...(request.seccomp ? ['seccomp=on'] : []),
-    'rootfstype=hostfs', 'rootflags=/', 'ro', `init=${path.join(folder, 'init')}`,
-    'con=null', 'con0=fd:0,fd:1', 'quiet', `uml_dir=${folder}/`, 'umid=guest',
+    'rootfstype=hostfs', 'rootflags=/', 'ro', 'init=/proc/self/cwd/init',
+    'con=null', 'con0=fd:0,fd:1', 'quiet', 'umid=guest',
   ];
   const out = openSync(request.console, 'a');
   const child = spawn(request.binary, argv, {
-    cwd: '/',
+    cwd: folder,
     detached: true, // a process group of its own, for kill()
     stdio: ['ignore', out, out],
     env: {
+      // HOME: UML makes its .uml there.
       PATH: '/usr/sbin:/usr/bin:/sbin:/bin', HOME: folder, TMPDIR: request.memoryFolder, LD_PRELOAD: path.join(folder, 'preload.so'),
       TESTBED_GETRANDOM_SEED: BigInt.asUintN(64, BigInt(request.seed)).toString(),
       TESTBED_PARENT: String(process.pid),

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The first program of a UML guest. Its own folder (the boot folder) holds `arguments`, a word and a value a line:
-#   clock virtual|real     modules FOLDER (of the host)   module NAME      keep N PATH (see below)
+# The first program of a UML guest. The boot folder it is in holds `arguments`, a word and a value a line:
+#   clock virtual|real     modules yes    module NAME      keep N PATH (see below)
 #   argument VALUE         one word of the agent's command line
 # The guest's root is the host's file system, read-only. /run, /tmp and /dev/shm are the guest's own and empty, but a
 # folder of the host below them that the agent needs (the project, Node) is put back: the link keep.N leads to it.
@@ -8,11 +8,12 @@
 
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
-boot=${0%/*}
+# For the host: the working folder of the UML process, which is the boot folder.
+boot=/proc/self/cwd
 
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
-mount -t devtmpfs devtmpfs /dev
+mountpoint -q /dev || mount -t devtmpfs devtmpfs /dev
 mkdir -p /dev/shm /dev/pts
 mount -t tmpfs -o mode=1777 tmpfs /dev/shm
 mount -t devpts devpts /dev/pts
@@ -29,7 +30,8 @@ while IFS= read -r line; do
 	value=${line#* }
 	case $line in
 	'clock '*) clock=$value ;;
-	'modules '*) mount -r -t hostfs none /run/modules/lib/modules -o "$value" && mount --bind /run/modules/lib/modules /lib/modules ;;
+	'modules '*) mount -r -t hostfs none /run/modules/lib/modules -o "$boot/modules"
+		[ -d /lib/modules ] && mount --bind /run/modules/lib/modules /lib/modules ;;
 	'module '*) modprobe -d /run/modules "$value" ;;
 	'keep '*)
 		mkdir -p "${value#* }"

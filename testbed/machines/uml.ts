@@ -160,7 +160,12 @@ function readConsole(file: string): string {
     return '';
   }
 }
-const lastLines = (text: string): string => text.trim().split('\n').slice(-3).map((line) => line.trim()).filter((line) => line !== '').join(' / ').slice(-400);
+/** What a program said last: its error if it names one (Node prints the stack and its version after it), else its last lines; not the kernel's farewell. */
+function lastLines(text: string): string {
+  const lines = text.split('\n').map((line) => line.trim()).filter((line) => line !== '' && !/reboot: (Power down|System halted)/.test(line) && !/^Node\.js v/.test(line));
+  const error = lines.findLast((line) => /^[A-Z]\w*Error\b/.test(line) || /^Error: /.test(line));
+  return (error ?? lines.slice(-3).join(' / ')).slice(-400);
+}
 
 /** Programs of the host a plan needs and the host lacks, each with its package. */
 export function missingPrograms(needs: readonly Need[]): Missing[] {
