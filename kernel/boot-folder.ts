@@ -5,13 +5,14 @@
  * `testbed clean`.
  */
 
-import { accessSync, chmodSync, constants, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { accessSync, chmodSync, constants, existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
 import { UserError } from '../testbed/errors.js';
 import { tryLock, type Lock } from './lock.js';
 
-const prefix = 'testbed-guest-';
+const prefix = 'testbed-boot-';
+const lockName = '.testbed-lock';
 const places = (): string[] => [...new Set([os.tmpdir(), '/tmp', '/var/tmp', '/dev/shm'])].filter((folder) => /^[A-Za-z0-9/._-]+$/.test(folder));
 
 export interface BootFolder { readonly folder: string; remove(): void }
@@ -26,7 +27,7 @@ export function makeBootFolder(): BootFolder {
     }
     const folder = mkdtempSync(path.join(place, prefix));
     chmodSync(folder, 0o755);
-    const held = tryLock(path.join(folder, 'lock'))!;
+    const held = tryLock(path.join(folder, lockName))!;
     return {
       folder,
       remove: () => {
@@ -55,7 +56,8 @@ export function deadBootFolders(): { readonly folder: string; remove(): void }[]
         const { uid, mtimeMs } = statSync(folder);
         // A folder made a moment ago may not have its lock yet.
         if (uid !== process.getuid!() || Date.now() - mtimeMs < 10_000) continue;
-        held = tryLock(path.join(folder, 'lock'));
+        if (!existsSync(path.join(folder, lockName))) continue; // the name alone does not make it ours
+        held = tryLock(path.join(folder, lockName));
       } catch {
         continue; // gone meanwhile, or not ours to look into
       }
