@@ -51,6 +51,8 @@ const usualMakeLines = 1313;
 /** Source and objects, measured 1.9 GB for 7.3. */
 const roomBytes = 2.5e9;
 
+let builds = 0;
+
 /** Builds it unless it is there. @throws UserError: what is missing, or which step failed and where its log is */
 export async function buildKernel(request: BuildRequest, options: BuildOptions = {}): Promise<{ readonly kernel: BuiltKernel; readonly built: boolean }> {
   const signal = options.signal ?? new AbortController().signal;
@@ -64,7 +66,7 @@ export async function buildKernel(request: BuildRequest, options: BuildOptions =
   const missing = missingBuildTools();
   if (missing.length > 0) throw new UserError(`building a kernel needs ${missing.join(', ')}: ${howToInstall(missing)}`);
 
-  const log = new BuildLog(cacheFolder('logs', `kernel-${name}-${process.pid}.log`));
+  const log = new BuildLog(cacheFolder('logs', `kernel-${name}-${process.pid}-${++builds}.log`));
   const finalLog = cacheFolder('logs', `kernel-${name}.log`);
   let held: Awaited<ReturnType<typeof lock>> | null = null;
   let folder: string | null = null;
