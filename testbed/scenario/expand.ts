@@ -428,6 +428,7 @@ export function changedSides(change: Change, fields: LinkFields): readonly Side[
 
 function checkEvents(scenario: Resolved, expanded: Pick<Expanded, 'links' | 'hosts'>, rtts: ReadonlyMap<string, PairRtt>, endNs: number, problem: Report): void {
   const wireFields: readonly string[] = ['delay', 'jitter', 'loss', 'duplicate', 'reorder'];
+  const delayers = new Set<string>([...rtts.values()].map((rtt) => rtt.delayer.name));
   (scenario.events ?? []).forEach((event, i) => {
     const path: Path = ['events', i];
     if (event.atNs >= endNs) problem([...path, 'at'], `${formatTime(event.atNs)} is not before the end of the run at ${formatTime(endNs)}; expected an earlier time`);
@@ -451,10 +452,8 @@ function checkEvents(scenario: Resolved, expanded: Pick<Expanded, 'links' | 'hos
         }
       }
       if (wireFields.includes(change.field)) {
-        for (const cable of cables) {
-          const several = [...rtts.values()].filter((rtt) => rtt.delayer === cable);
-          if (change.value.forward !== undefined && several.length > 0) problem(where, `the delays of ${cable.name} are made by an rtt; expected an event on a link between routers, or on the other host's access link`);
-        }
+        const busy = change.value.forward === undefined ? undefined : cables.find((cable) => delayers.has(cable.name));
+        if (busy) problem(where, `the delays of ${busy.name} are made by an rtt; expected an event on a link between routers, or on the other host's access link`);
       }
     }
   });
