@@ -93,7 +93,7 @@ export const cake: Qdisc = {
     const unlimited = params['unlimited'] === true;
     if (shaped || unlimited) out.push(attributeU64(2, BigInt(shaped ? bytesPerSecond(Number(params['bandwidth'])) : 0)));
     const tin = chosen(tins, params);
-    if (tin !== undefined && tins[tin] !== 0) out.push(attributeU32(3, tins[tin]!)); // diffserv3 is 0, which tc does not send
+    if (tin !== undefined) out.push(attributeU32(3, tins[tin]!));
     const { overhead, cell, mpu, raw } = framingOf(params);
     if (cell !== undefined) out.push(attributeU32(4, cell));
     const flow = chosen(isolation, params);

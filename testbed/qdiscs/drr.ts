@@ -26,8 +26,8 @@ function children(params: QueueParams, context: QdiscContext): QdiscChild[] {
   }
   out.push({
     type: 'filter', kind: 'flow',
-    // TCA_FLOW_KEYS, MODE (1: hash), BASECLASS, DIVISOR
-    options: (handle) => Buffer.concat([attributeU32(1, flowKeys), attributeU32(2, 1), attributeU32(8, flows), attributeU32(3, handle + 1)]),
+    // TCA_FLOW_KEYS, DIVISOR, BASECLASS, MODE (1: hash)
+    options: (handle) => Buffer.concat([attributeU32(1, flowKeys), attributeU32(8, flows), attributeU32(3, handle + 1), attributeU32(2, 1)]),
     words: (handle) => ['hash', 'keys', 'src,dst,proto,proto-src,proto-dst', 'divisor', String(flows), 'baseclass', `${(handle >>> 16).toString(16)}:1`],
   });
   return out;

@@ -36,6 +36,7 @@ function fromRtt(params: QueueParams): { target: number; tupdate: number; alpha:
 
 export const dualpi2: Qdisc = {
   kind: 'dualpi2',
+  nested: true,
   since: '6.17',
   schema: z.strictObject({
     limit: zPackets.optional(), memlimit: zBytes.optional(), target: zSomeTime.optional(), tupdate: zSomeTime.optional(), alpha: zFactor.optional(), beta: zFactor.optional(),

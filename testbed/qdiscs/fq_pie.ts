@@ -27,6 +27,7 @@ const parameters: readonly Parameter[] = [
 
 export const fqPie: Qdisc = {
   kind: 'fq_pie',
+  nested: true,
   schema: z.strictObject({
     limit: zPackets.optional(), flows: zCount(1, 65536).optional(), target: zTime.optional(), tupdate: zTime.optional(),
     alpha: zCount(1, 32).optional(), beta: zCount(1, 32).optional(), quantum: zBytes.optional(), memory_limit: zBytes.optional(),

@@ -31,6 +31,8 @@ export interface Qdisc {
   readonly schema: z.ZodObject;
   /** Payload of TCA_OPTIONS as iproute2 would send it for these parameters. */
   encode(params: QueueParams, context: QdiscContext): Buffer;
+  /** TCA_OPTIONS carries NLA_F_NESTED: the newer qdiscs insist on it. */
+  readonly nested?: true;
   /** tc's words after the kind: `['target', '5ms']`. The same configuration as `encode`. */
   tcWords(params: QueueParams, context: QdiscContext): readonly string[];
   /** Where the kernel keeps this qdisc's own statistics: TCA_STATS_APP (absent), or the TCA_OPTIONS it dumps; `decodeState` and `decodeMarks` are given that payload. */

@@ -30,14 +30,17 @@ export function averagingLog(kind: string, min: number, burst: number, avpkt: nu
   throw new UserError(`queue ${kind}: no averaging weight fits burst ${burst}, min ${min} and avpkt ${avpkt}; use a smaller burst`);
 }
 
-/** Scell_log and the 256-byte table. */
+/**
+ * Scell_log and the 256-byte table. Below about 100 kbit/s tc's 32-bit `cell << cellLog` overflows and its table is
+ * not monotonic; so is ours, for the kernel shall get what tc gives it.
+ */
 export function idleDamping(kind: string, averagingLogValue: number, avpkt: number, bytesPerSecond: number): { cellLog: number; table: Buffer } {
   const perTick = -Math.log(1 - 1 / (1 << averagingLogValue)) / transmitTicks(bytesPerSecond, avpkt);
   const longest = 31 / perTick;
   const table = Buffer.alloc(256);
   for (let cellLog = 0; cellLog < 32; cellLog++) {
     if (!(longest / 2 ** cellLog < 512)) continue;
-    for (let cell = 1; cell < 255; cell++) table[cell] = Math.min(31, Math.floor(cell * 2 ** cellLog * perTick) & 0xff);
+    for (let cell = 1; cell < 255; cell++) table[cell] = Math.min(31, ((cell << cellLog) * perTick) & 0xff);
     table[255] = 31;
     return { cellLog, table };
   }

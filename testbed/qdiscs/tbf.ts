@@ -14,7 +14,7 @@ export function encodeTbf(rateBps: number, burstBytes: number): Buffer {
   // struct tc_tbf_qopt
   const options = Buffer.alloc(36);
   spec.copy(options, 0);
-  [burstBytes, transmitTicks(rate, burstBytes), 0].forEach((value, index) => options.writeUInt32LE(value, 24 + 4 * index));
+  [burstBytes, transmitTicks(Math.min(rate, 0xffffffff), burstBytes), 0].forEach((value, index) => options.writeUInt32LE(value, 24 + 4 * index));
   return Buffer.concat([attribute(1, options), attributeU32(6, burstBytes), ...(rate >= 2 ** 32 ? [attributeU64(4, BigInt(rate))] : []), attribute(2, table)]);
 }
 export const tbfWords = (rateBps: number, burstBytes: number): string[] => ['rate', rateWord(rateBps), 'burst', String(burstBytes), 'limit', String(burstBytes)];
