@@ -1,16 +1,23 @@
-/** Every kernel queue discipline with typed parameters, by tc's name. */
+/** The queue disciplines a bottleneck's queue can be: one line each. Those set-up makes for itself (htb, tbf, netem, prio) are not here. */
 
-import { z } from 'zod';
+import { bfifo } from './bfifo.js';
+import { cake } from './cake.js';
+import { choke } from './choke.js';
+import { codel } from './codel.js';
+import { drr } from './drr.js';
+import { dualpi2 } from './dualpi2.js';
+import { fq } from './fq.js';
+import { fqCodel } from './fq_codel.js';
+import { fqPie } from './fq_pie.js';
+import { hhf } from './hhf.js';
+import { pfifo } from './pfifo.js';
+import { pfifoFast } from './pfifo_fast.js';
+import { pie } from './pie.js';
 import type { Qdisc } from './qdisc.js';
-import { zPackets, zProbability, zTime } from '../units.js';
+import { red } from './red.js';
+import { sfb } from './sfb.js';
+import { sfq } from './sfq.js';
 
-const stub = (kind: string, shape: z.ZodRawShape): Qdisc => ({
-  kind, schema: z.strictObject(shape), encode: () => Buffer.alloc(0), tcWords: () => [], state: [], decodeState: () => [], decodeMarks: () => NaN,
-});
-const all: readonly Qdisc[] = [
-  stub('pfifo', { limit: zPackets.optional() }),
-  stub('codel', { limit: zPackets.optional(), target: zTime.optional(), interval: zTime.optional(), ecn: z.boolean().optional() }),
-  stub('fq_codel', { limit: zPackets.optional(), target: zTime.optional(), interval: zTime.optional(), ecn: z.boolean().optional() }),
-  stub('red', { min: zPackets, max: zPackets, probability: zProbability.optional(), ecn: z.boolean().optional() }),
-];
-export const qdiscs: ReadonlyMap<string, Qdisc> = new Map(all.map((q) => [q.kind, q]));
+export const qdiscs: ReadonlyMap<string, Qdisc> = new Map(
+  [pfifo, bfifo, pfifoFast, red, choke, sfq, sfb, codel, fqCodel, pie, fqPie, cake, hhf, fq, drr, dualpi2].map((qdisc) => [qdisc.kind, qdisc]),
+);
