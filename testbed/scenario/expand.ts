@@ -205,7 +205,7 @@ export function expand(scenario: Resolved): { readonly expanded: Expanded; reado
     let good = true;
     ranges.forEach((range, i) => {
       const where = ranges.length === 1 ? path : [...path, i];
-      const group = topology.hosts[range.group];
+      const group = Object.hasOwn(topology.hosts, range.group) ? topology.hosts[range.group] : undefined;
       if (group === undefined) {
         const router_ = routerIndex.has(range.group) ? ` (${range.group} is a router)` : '';
         problem(where, `there is no host "${range.group}"${router_}; ${suggestion(range.group, groupNames)}expected ${enumerate(groupNames)}`);

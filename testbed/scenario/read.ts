@@ -98,7 +98,7 @@ export function parseYaml(text: string, file: string): Source {
   const lineOf = (offset: number): number => counter.linePos(offset).line;
   let document: ReturnType<typeof parseDocument>;
   try {
-    document = parseDocument(given, { version: '1.2', schema: 'core', uniqueKeys: false, stringKeys: false, merge: false, prettyErrors: false, lineCounter: counter, strict: true, logLevel: 'silent' });
+    document = parseDocument(given, { version: '1.2', schema: 'core', uniqueKeys: false, stringKeys: false, merge: false, prettyErrors: false, lineCounter: counter, strict: true, logLevel: 'error' });
   } catch (error) {
     return fail(file, `cannot be read as YAML: ${(error as Error).message}`);
   }
