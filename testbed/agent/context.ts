@@ -51,7 +51,20 @@ export interface Collector {
   /** After the loop ended: takes the last records, closes its files. */
   stop(): void;
 }
-export type CollectorFactory = (context: AgentContext) => Collector | null;
+export type CollectorFactory = (context: AgentContext, network: BottleneckQueues) => Collector | null;
+
+/** Where the queue of a bottleneck direction is, once the network is set up. Network (network.ts) has it. */
+export interface BottleneckQueues {
+  /** @param direction `BL1` or `BL1.reverse`, of a kernel queue */
+  bottleneck(direction: string): BottleneckQueue;
+}
+export interface BottleneckQueue {
+  readonly node: string;
+  readonly device: string;
+  readonly ifindex: number;
+  /** tc handle of the queue discipline under test (not of the shaper above it): 0x00100000 is `10:`. */
+  readonly handle: number;
+}
 
 /** A traffic tool: one file in testbed/traffic/, one line in its registry. Given the flows of the plan whose `tool` it is. */
 export interface Traffic {
