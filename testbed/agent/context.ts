@@ -20,7 +20,8 @@ export interface EventLoop {
   /** epoll: EPOLLIN 1, EPOLLOUT 4, EPOLLERR 8, EPOLLHUP 16, EPOLLRDHUP 0x2000, EPOLLET 1<<31. */
   watch(fd: number, events: number, call: (events: number, nowNs: number) => void): void;
   rewatch(fd: number, events: number): void;
-  unwatch(fd: number): void;
+  /** Before the descriptor is closed. `closing`: it is closed right after, which takes it out of epoll without a system call of its own. */
+  unwatch(fd: number, closing?: boolean): void;
 }
 
 export interface AgentContext {

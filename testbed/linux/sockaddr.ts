@@ -41,4 +41,4 @@ export function socketAddress(address: string, port: number): Buffer {
 
 /** Address and port of a socket address as a map key; the same for the same endpoint. */
 export const endpointKey = (address: Buffer): string =>
-  address.readUInt16LE(0) === AF_INET ? address.latin1Slice(2, 8) : address.latin1Slice(2, 4) + address.latin1Slice(8, 24);
+  address.readUInt16LE(0) === AF_INET ? address.toString('latin1', 2, 8) : address.toString('latin1', 2, 4) + address.toString('latin1', 8, 24);
