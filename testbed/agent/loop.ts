@@ -81,7 +81,6 @@ export class Loop implements EventLoop {
   private readonly calls: (FdCall | undefined)[] = [];
   /** Counts watches of each descriptor, so that an event of a closed one never reaches its successor. */
   private readonly generation: number[] = [];
-  private watched = 0;
   private readonly events = stable(maxEvents * eventBytes);
   private readonly view = new DataView(this.events.buffer);
   private readonly control = stable(eventBytes);
@@ -137,7 +136,6 @@ export class Loop implements EventLoop {
     this.generation[fd] = ((this.generation[fd] ?? 0) + 1) >>> 0;
     this.setControl(fd, events);
     epollCtl(this.epoll, ADD, fd, this.control);
-    this.watched++;
   }
 
   rewatch(fd: number, events: number): void {
@@ -145,19 +143,10 @@ export class Loop implements EventLoop {
     epollCtl(this.epoll, MODIFY, fd, this.control);
   }
 
-  /** Before the descriptor is closed. */
-  unwatch(fd: number): void {
+  unwatch(fd: number, closing = false): void {
     if (!this.calls[fd]) return;
     this.calls[fd] = undefined;
-    this.watched--;
-    epollCtl(this.epoll, DELETE, fd, this.control);
-  }
-
-  /** As unwatch, for a descriptor that is closed right after: closing takes it out of epoll without a system call of its own. */
-  forget(fd: number): void {
-    if (!this.calls[fd]) return;
-    this.calls[fd] = undefined;
-    this.watched--;
+    if (!closing) epollCtl(this.epoll, DELETE, fd, this.control);
   }
 
   /** Makes `run` return once the current calls are through. */
