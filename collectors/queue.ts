@@ -16,13 +16,14 @@ import type { Qdisc } from '../testbed/qdiscs/qdisc.js';
 import { qdiscs } from '../testbed/qdiscs/registry.js';
 import { queueFields } from '../testbed/records/raw.js';
 import { RecordWriter } from '../testbed/records/record-file.js';
+import { sampleAt } from './sampling.js';
 import { bottlenecksByNode } from './routing.js';
 import type { RouterBottleneck } from './routing.js';
 
 /** The discipline of a plan's queue: of a raw one by tc's first word. */
 const disciplineOf = (queue: PlanQueue): Qdisc | undefined => {
   const kind = queue.kind === 'raw' ? queue.tc?.[0] : queue.kind;
-  return qdiscs.find((qdisc) => qdisc.kind === kind);
+  return kind === undefined ? undefined : qdiscs.get(kind);
 };
 
 class RouterQueues {
@@ -81,14 +82,9 @@ export const queue = (context: AgentContext, network: BottleneckQueues): Collect
   return {
     name: 'queue',
     start() {
-      const { loop, endNs, plan } = context;
       sampled = [...routers].map(([node, bottlenecks]) => new RouterQueues(context, network, node, bottlenecks));
       const sample = (nowNs: number): void => { for (const router of sampled) router.sample(nowNs); };
-      const interval = plan.collect.queueIntervalNs;
-      if (interval !== null) loop.every(0, interval, endNs, sample);
-      for (const edge of new Set([plan.warmupNs, endNs])) {
-        if (interval === null || edge % interval !== 0) loop.at(edge, sample);
-      }
+      sampleAt(context, context.plan.collect.queueIntervalNs, sample);
     },
     stop() {
       for (const router of sampled) router.stop();
