@@ -55,9 +55,10 @@ class RouterQueues {
     const discipline = this.disciplines[index];
     // A discipline of another kind than the plan says would be decoded wrongly.
     const known = discipline?.kind === stats.kind ? discipline : undefined;
+    const own = known?.statsIn === 'options' ? stats.options : stats.own;
     this.writers[index]!.row(
-      this.nowNs, stats.backlogBytes, stats.backlogPackets, stats.sentBytes, stats.sentPackets, stats.drops, known ? known.decodeMarks(stats.own) : NaN,
-      ...(known ? known.decodeState(stats.own) : discipline ? discipline.state.map(() => NaN) : this.stateless),
+      this.nowNs, stats.backlogBytes, stats.backlogPackets, stats.sentBytes, stats.sentPackets, stats.drops, known ? known.decodeMarks(own) : NaN,
+      ...(known ? known.decodeState(own) : discipline ? discipline.state.map(() => NaN) : this.stateless),
     );
   };
   private readonly absent = (_index: number, errno: number): void => {
