@@ -11,7 +11,7 @@ import { UserError } from '../errors.js';
 import { openDatabase, registerScan, sqlName, sqlPath, sqlText } from './database.js';
 import type { Database, ScanColumn } from './database.js';
 import { matchCaptures } from './match.js';
-import type { CaptureNote } from './match.js';
+import type { BacklogSample, CaptureNote } from './match.js';
 import { blockRows, ecnShift, noFlow, PacketColumns, packetFlag } from './packet-columns.js';
 import { captureFields, packetFields, probeFields, queueFields, socketFields } from './raw.js';
 import type { CaptureDictionary, Finding, FlowRow } from './raw.js';
@@ -261,10 +261,10 @@ async function writePackets(
   }
   const recorded = new Set(directions.map((direction) => direction.name));
   const backlogs = new Map(queueFiles.map((file) => [String(file.header.constants['bottleneck'] ?? ''), file] as const));
-  const backlogAt = (direction: string, t: number): number | null => {
+  const lastBacklog = (direction: string, t: number): BacklogSample | null => {
     const file = backlogs.get(direction);
     const sample = file === undefined || !Number.isFinite(t) ? null : lastSample(file, t);
-    return sample !== null && t - sample.t <= staleSampleNs && sample.backlogPackets >= 0 ? sample.backlogPackets : null;
+    return sample !== null && t - sample.t <= staleSampleNs && sample.backlogPackets >= 0 ? sample : null;
   };
   for (const [name, file] of records) {
     if (file.header.table !== 'captures') continue;
@@ -276,7 +276,7 @@ async function writePackets(
     if (dictionary.lost > 0) {
       findings.push({ type: 'finding', level: 'invalid', rule: 'capture-lost', message: `raw/${name}: the capture ring lost ${dictionary.lost} packets, so the packet records have holes. Use virtual time, or a less loaded machine.` });
     }
-    for (const matched of matchCaptures(file.path, dictionary.directions, backlogAt, recorded)) {
+    for (const matched of matchCaptures(file.path, dictionary.directions, lastBacklog, recorded)) {
       directions.push(matched);
       captures.push(matched.note);
       const { direction, own, left, dropped } = matched.note;

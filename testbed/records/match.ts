@@ -8,9 +8,10 @@
  * - CE on leaving but not on entering = marked by this queue.
  * - A packet that left but never entered is the router's own: t_enqueue = t_dequeue, and it is counted.
  * - One that entered and was never seen leaving was dropped, unless it may still be waiting when the record ends.
- *   How many wait: the backlog of the direction's last queue sample at or before the end of the capture, if that
- *   is no older than a second; the latest arrivals are taken to be the ones waiting. Without such a sample: those that
- *   arrived after the latest-arrived packet that was seen leaving (exact for a FIFO).
+ *   How many can wait: the backlog of the direction's last queue sample at or before the end of the capture, if that
+ *   is no older than a second, plus what arrived and minus what left since; the latest arrivals are taken to be the ones
+ *   waiting. Without such a sample: those that arrived after the latest-arrived packet that was seen leaving (exact
+ *   for a FIFO).
  */
 
 import { ecnShift, PacketColumns, packetFlag } from './packet-columns.js';
@@ -147,15 +148,16 @@ export interface CaptureNote {
   readonly waiting: number;
 }
 export interface MatchedDirection { readonly name: string; readonly packets: PacketColumns; readonly note: CaptureNote }
-/** @returns the direction's backlog in packets at `t`, ns, or null when that is not known */
-export type BacklogAt = (direction: string, t: number) => number | null;
+export interface BacklogSample { readonly t: number; readonly backlogPackets: number }
+/** @returns the direction's last backlog sample at or before `t`, ns, or null when there is none that is recent */
+export type LastBacklog = (direction: string, t: number) => BacklogSample | null;
 
 /**
  * @param path captures-<router>.rec
  * @param directions the dictionary's names
  * @param skip directions whose packets are recorded in another way
  */
-export function matchCaptures(path: string, directions: readonly string[], backlogAt: BacklogAt, skip: ReadonlySet<string> = new Set()): MatchedDirection[] {
+export function matchCaptures(path: string, directions: readonly string[], lastBacklog: LastBacklog, skip: ReadonlySet<string> = new Set()): MatchedDirection[] {
   const at = fieldOffsets(readRecordHeader(path));
   const { rowBytes } = readRecordHeader(path);
   const [tAt, lowAt, highAt, sizeAt, flowAt] = [at['t']!, at['key_lo']!, at['key_hi']!, at['size']!, at['flow']!];
@@ -199,12 +201,19 @@ export function matchCaptures(path: string, directions: readonly string[], backl
 
   return states.filter((state) => !skip.has(state.name)).map((state) => {
     const { packets } = state;
-    const backlog = backlogAt(state.name, state.end);
+    const sample = lastBacklog(state.name, state.end);
+    let most = sample?.backlogPackets ?? Infinity;
+    if (sample !== null) {
+      for (let i = packets.length - 1; i >= 0; i--) {
+        if (packets.tEnqueue(i) > sample.t) most++;
+        if (packets.tDequeue(i) > sample.t) most--;
+      }
+    }
     let waiting = 0;
     let dropped = 0;
     for (let i = packets.length - 1; i >= 0; i--) {
       if (!Number.isNaN(packets.tDequeue(i))) continue;
-      if (backlog === null ? i > state.latest : waiting < backlog) waiting++;
+      if (sample === null ? i > state.latest : waiting < most) waiting++;
       else {
         packets.addFlags(i, packetFlag.dropped);
         dropped++;
