@@ -11,18 +11,25 @@ import { median, quantileSorted } from 'simple-statistics';
 export const bootstrapResamples = 2000;
 const generatorSeed = 7928;
 
-const indexTables = new Map<number, Uint32Array>();
+/** For n sorted values: which two of them are the middle of each resample (the same one twice when n is odd). */
+interface Middles { readonly lower: Uint32Array; readonly upper: Uint32Array }
+const middlesOf = new Map<number, Middles>();
 
-/** Row r of n indices = resample r. */
-function resampleIndices(n: number): Uint32Array {
-  let table = indexTables.get(n);
-  if (table === undefined) {
+function resampleMiddles(n: number): Middles {
+  let middles = middlesOf.get(n);
+  if (middles === undefined) {
     const generator = xoroshiro128plus(generatorSeed);
-    table = new Uint32Array(bootstrapResamples * n);
-    for (let i = 0; i < table.length; i++) table[i] = uniformInt(generator, 0, n - 1);
-    indexTables.set(n, table);
+    const picked = new Uint32Array(n);
+    middles = { lower: new Uint32Array(bootstrapResamples), upper: new Uint32Array(bootstrapResamples) };
+    for (let r = 0; r < bootstrapResamples; r++) {
+      for (let i = 0; i < n; i++) picked[i] = uniformInt(generator, 0, n - 1);
+      picked.sort(); // the values are sorted, so sorting their indices sorts the resample
+      middles.lower[r] = picked[(n - 1) >> 1]!;
+      middles.upper[r] = picked[n >> 1]!;
+    }
+    middlesOf.set(n, middles);
   }
-  return table;
+  return middles;
 }
 
 export interface MedianInterval { readonly median: number; /** null for a single value. */ readonly ci95: readonly [number, number] | null }
@@ -34,14 +41,9 @@ export function medianInterval(values: readonly number[]): MedianInterval {
   const middle = median(sorted);
   if (n < 2) return { median: middle, ci95: null };
   if (sorted[0] === sorted[n - 1]) return { median: middle, ci95: [middle, middle] };
-  const indices = resampleIndices(n);
+  const { lower, upper } = resampleMiddles(n);
   const medians = new Float64Array(bootstrapResamples);
-  const picked = new Uint32Array(n);
-  for (let r = 0; r < bootstrapResamples; r++) {
-    picked.set(indices.subarray(r * n, (r + 1) * n));
-    picked.sort(); // indices into sorted values: sorting them sorts the resample
-    medians[r] = n % 2 === 1 ? sorted[picked[(n - 1) / 2]!]! : (sorted[picked[n / 2 - 1]!]! + sorted[picked[n / 2]!]!) / 2;
-  }
+  for (let r = 0; r < bootstrapResamples; r++) medians[r] = (sorted[lower[r]!]! + sorted[upper[r]!]!) / 2;
   const ordered = [...medians.sort()];
   return { median: middle, ci95: [quantileSorted(ordered, 0.025), quantileSorted(ordered, 0.975)] };
 }

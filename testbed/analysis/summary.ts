@@ -134,7 +134,7 @@ export function readMetrics(runDir: string): Metrics | null {
 }
 
 function summariseFigure(values: readonly (number | null)[]): SummaryFigure {
-  const defined = values.filter((value) => value !== null && Number.isFinite(value));
+  const defined = values.filter((value): value is number => value !== null && Number.isFinite(value));
   return defined.length === 0 ? { values, median: null, ci95: null, n: 0 } : { values, ...medianInterval(defined), n: defined.length };
 }
 
