@@ -32,7 +32,7 @@ svg text{fill:var(--text);font-family:inherit}.tick{font-size:11.5px;fill:var(--
 table{border-collapse:collapse;font-size:.88rem;font-variant-numeric:tabular-nums}th,td{padding:4px 10px 4px 0;text-align:right;border-bottom:1px solid var(--line);vertical-align:top}
 th:first-child,td:first-child{text-align:left}thead th{font-weight:600;color:var(--dim)}tbody th{font-weight:400}td small{color:var(--dim);display:block;white-space:nowrap}
 .pairs td,.pairs th{text-align:left;overflow-wrap:anywhere}.pairs th{color:var(--dim);white-space:nowrap;padding-right:16px}
-.columns{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),1fr));gap:8px 28px;align-items:start}
+.columns{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,340px),1fr));gap:12px 28px;align-items:start}
 details{margin-top:10px}summary{cursor:pointer;color:var(--link)}pre{overflow-x:auto;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:10px;font-size:.8rem}
 @media (max-width:480px){main{padding:14px 12px 32px}table{font-size:.8rem}th,td{padding-right:7px}h1{font-size:1.3rem}}
 @media print{figure{break-inside:avoid}}

@@ -13,7 +13,6 @@ import { readMetrics, runsOf } from '../analysis/summary.js';
 import { readPlan } from '../records/ingest.js';
 import { readRunJson } from '../records/run-json.js';
 import type { RunJson } from '../records/run-json.js';
-import { formatTime } from '../units.js';
 import { formatBps, formatCount, formatMs, formatNumber, formatPercent, formatSeconds, formatVaried } from './format.js';
 import { page, pairs, table } from './page.js';
 import type { Cell } from './page.js';
@@ -59,12 +58,14 @@ async function runPage(runDir: string): Promise<string> {
   ].filter((part) => part !== '').join('\n'));
 }
 
+const trim = (seconds: number): string => String(Number(seconds.toPrecision(4)));
+
 function header(plan: Plan, run: RunJson | null, metrics: Metrics | null): string {
   const chips = [
     ...Object.entries(plan.varied).map(([key, value]) => `${key} = ${value}`),
     run === null ? null : `${run.machine}${run.kernel?.release ? ` · Linux ${run.kernel.release}` : ''}`,
     run === null ? null : `${run.clock} time`, `seed ${plan.seed}`,
-    metrics === null ? null : `window ${metrics.windowS[0]}–${metrics.windowS[1]} s`,
+    metrics === null ? null : `window ${trim(metrics.windowS[0])}–${trim(metrics.windowS[1])} s`,
   ].filter((chip) => chip !== null);
   return `<h1>${escapeHtml(plan.name)}</h1><ul class="chips">${chips.map((chip) => `<li>${escapeHtml(chip)}</li>`).join('')}</ul>`;
 }
@@ -82,7 +83,7 @@ function state(run: RunJson | null, metrics: Metrics | null): string {
   else if (run.status === 'incomplete' || run.status === 'running') {
     parts.push(`<div class="state bad" role="alert"><strong>Incomplete: this run did not reach its end and is not counted</strong>${escapeHtml(run.error ?? 'What was recorded until then is shown.')}${list('invalid')}</div>`);
   }
-  if (metrics?.cut) parts.push(`<div class="state warn"><strong>Cut short</strong>The figures are of ${metrics.windowS[0]} s to ${metrics.windowS[1]} s of the run, as far as its records go.</div>`);
+  if (metrics?.cut) parts.push(`<div class="state warn"><strong>Cut short</strong>The figures are of ${trim(metrics.windowS[0])} s to ${trim(metrics.windowS[1])} s of the run, as far as its records go.</div>`);
   const warnings = list('warning');
   if (warnings !== '') parts.push(`<div class="state warn"><strong>Warnings</strong>${warnings}</div>`);
   return parts.join('');
@@ -124,7 +125,7 @@ function plots(plan: Plan, series: RunSeries, metrics: Metrics | null): string {
   const made: [string, string][] = [];
   made.push(['queueing delay', linePlot({
     title: 'Queueing delay over time', x: time, y: { label: 'queueing delay, ms', min: 0 }, outside,
-    caption: series.delaySource === 'packets' ? 'Median of all packets, band 5th to 95th percentile.' : 'From the sampled backlog and the rate (no packet records).',
+    caption: series.delaySource === 'packets' ? `Median, band 5th to 95th percentile, of ${series.stride > 1 ? `every ${series.stride}th packet` : 'all packets'}.` : 'From the sampled backlog and the rate (no packet records).',
     series: queueing.map((name): Series => {
       const rows = series.delays.filter((row) => row.bottleneck === name);
       return { name, colour: colourOf(name), points: rows.map((row) => [middle(row.t, series.delayBinS), row.p50]), band: rows.map((row) => [middle(row.t, series.delayBinS), row.p5, row.p95]) };
@@ -133,7 +134,7 @@ function plots(plan: Plan, series: RunSeries, metrics: Metrics | null): string {
   const tail = Math.max(0, ...series.cdfs.map((cdf) => cdf.ms[cdfLevels.indexOf(0.999)]!));
   made.push(['its distribution', linePlot({
     title: 'Queueing delay, cumulative', x: { label: 'queueing delay, ms', min: 0, max: tail > 0 ? tail : 1 }, y: { label: 'share of packets', min: 0, max: 1 },
-    caption: `Measurement window, ${series.cdfs.map((cdf) => `${cdf.bottleneck} ${formatCount(cdf.n)}`).join(', ')} ${series.delaySource === 'packets' ? 'packets' : 'samples'}.`,
+    caption: `Measurement window${series.stride > 1 ? `, every ${series.stride}th packet` : ''}: ${series.cdfs.map((cdf) => `${cdf.bottleneck} ${formatCount(cdf.n)}`).join(', ')} ${series.delaySource === 'packets' ? 'packets' : 'samples'}.`,
     series: series.cdfs.map((cdf) => ({ name: cdf.bottleneck, colour: colourOf(cdf.bottleneck), points: cdf.ms.map((ms, index) => [Math.min(ms, tail > 0 ? tail : 1), cdfLevels[index]!] as const) })),
   })]);
   made.push(['backlog', linePlot({
@@ -147,8 +148,8 @@ function plots(plan: Plan, series: RunSeries, metrics: Metrics | null): string {
     title: 'Drops over time', x: time, y: { label: `drops in ${formatNumber(series.dropBinS)} s`, min: 0 }, outside,
     series: order.map((name) => ({ name, colour: colourOf(name), bars: series.dropBins.filter((row) => row.bottleneck === name).map((row) => ({ x: row.t, width: series.dropBinS, value: row.drops })) })),
   })]);
-  const perFlow = (rows: RunSeries['cwnds'], scale: number, binS: number): Series[] => [...new Set(rows.map((row) => row.flow))].map((flow) => ({
-    name: plan.flows[flow]!.class, colour: classColour(flow), thin: true,
+  const perFlow = (rows: RunSeries['cwnds'], scale: number, binS: number): Series[] => [...new Set(rows.map((row) => row.flow))].map((flow, index, all) => ({
+    ...(all.length <= colours ? { name: `${plan.flows[flow]!.class} ${plan.flows[flow]!.src}`, colour: index } : { name: plan.flows[flow]!.class, colour: classColour(flow) }), thin: true,
     points: rows.filter((row) => row.flow === flow).map((row) => [middle(row.t, binS), row.value / scale] as const),
   }));
   made.push(['throughput', linePlot({
@@ -234,7 +235,7 @@ function figures(metrics: Metrics): string {
 function whatRan(plan: Plan, run: RunJson | null): string {
   const list: [string, Cell][] = [['Scenario', plan.name]];
   if (Object.keys(plan.varied).length > 0) list.push(['Varied', formatVaried(plan.varied)]);
-  list.push(['Seed', String(plan.seed)], ['Warm-up, window', `${formatTime(plan.warmupNs)}, ${formatTime(plan.durationNs)}`]);
+  list.push(['Seed', String(plan.seed)], ['Warm-up, window', `${trim(plan.warmupNs / 1e9)} s, ${trim(plan.durationNs / 1e9)} s`]);
   const kinds = [...new Set(plan.flows.map((flow) => flow.class))].map((name) => {
     const flows = plan.flows.filter((flow) => flow.class === name);
     return `${name}: ${flows.length} × ${flows[0]!.kind}${flows[0]!.cc === null ? '' : ` ${flows[0]!.cc}`} (${flows[0]!.tool})`;

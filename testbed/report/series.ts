@@ -19,6 +19,8 @@ export interface ProbeBin { readonly probe: string; readonly t: number; readonly
 export interface RunSeries {
   readonly window: Window;
   readonly endS: number;
+  /** Delay curves are of every `stride`-th packet. */
+  readonly stride: number;
   readonly delayBinS: number;
   readonly delays: readonly DelayBin[];
   readonly delaySource: 'packets' | 'backlog';
@@ -37,6 +39,7 @@ export interface RunSeries {
 /** Denser in the tail, where queues differ. */
 export const cdfLevels: readonly number[] = [...Array.from({ length: 96 }, (_, i) => i / 100), 0.96, 0.97, 0.98, 0.985, 0.99, 0.995, 0.999, 1];
 const mostFlows = 40;
+const sampledPackets = 400_000;
 
 export async function readSeries(runDir: string, plan: Plan, complete: boolean): Promise<RunSeries> {
   const database = await openDatabase();
@@ -50,14 +53,16 @@ export async function readSeries(runDir: string, plan: Plan, complete: boolean):
     const wide = binNs(90);
     const fine = binNs(240);
 
-    const [any] = await database.rows<{ n: number }>('SELECT count(*) AS n FROM (SELECT 1 FROM packets WHERE t_dequeue IS NOT NULL LIMIT 1)');
-    const perPacket = any!.n > 0;
+    const [packets] = await database.rows<{ most: number | null }>('SELECT max(seq) + 1 AS most FROM packets');
+    const perPacket = (packets!.most ?? 0) > 0;
+    // Enough for a curve: every n-th packet of a direction. The figures in metrics.json are of all of them.
+    const stride = Math.max(1, Math.ceil((packets!.most ?? 0) / sampledPackets));
     const steps = bottleneckDirections(plan).flatMap((direction) => {
       const rates = rateSteps(direction, plan.events);
       return rates.length === 0 ? [] : [`WHEN ${sqlText(direction.name)} THEN ${rateAtSql(rates, 't')}`];
     });
     const delaySource = perPacket
-      ? `SELECT bottleneck, t_enqueue AS t, (t_dequeue - t_enqueue) / 1e6 AS delay FROM packets WHERE t_dequeue IS NOT NULL AND t_enqueue < ${endNs}`
+      ? `SELECT bottleneck, t_enqueue AS t, (t_dequeue - t_enqueue) / 1e6 AS delay FROM packets WHERE t_dequeue IS NOT NULL AND t_enqueue < ${endNs}${stride > 1 ? ` AND seq % ${stride} = 0` : ''}`
       : steps.length === 0 ? "SELECT '' AS bottleneck, 0 AS t, 0.0 AS delay WHERE false"
         : `SELECT bottleneck, t, backlog_bytes * 8e3 / (CASE bottleneck ${steps.join(' ')} END) AS delay FROM queue WHERE t < ${endNs}`;
     const delays = await database.rows<{ bottleneck: string; bin: number; q: number[]; max: number }>(`
@@ -94,7 +99,7 @@ export async function readSeries(runDir: string, plan: Plan, complete: boolean):
 
     const seconds = (index: number, ns: number): number => (index * ns) / 1e9;
     return {
-      window, endS: endNs / 1e9, delayBinS: delayBin / 1e9, delaySource: perPacket ? 'packets' : 'backlog', cdfs,
+      window, stride, endS: endNs / 1e9, delayBinS: delayBin / 1e9, delaySource: perPacket ? 'packets' : 'backlog', cdfs,
       delays: delays.map(({ bottleneck, bin: index, q, max }) => ({ bottleneck, t: seconds(index, delayBin), p5: q[0]!, p50: q[1]!, p95: q[2]!, max })),
       backlogs: backlogs.map(({ bin: index, ...row }) => ({ ...row, t: seconds(index, delayBin) })),
       dropBins: dropBins.map(({ bottleneck, bin: index, drops }) => ({ bottleneck, t: seconds(index, wide), drops })),

@@ -199,7 +199,7 @@ interface Row { readonly name: string; readonly note: string; readonly extent: r
 function rows(title: string, caption: string | undefined, axis: Axis, list: readonly Row[]): string {
   if (list.length === 0) return '';
   const rowHeight = 38;
-  const plotHeight = list.length * rowHeight;
+  const plotHeight = list.length * rowHeight + 4;
   const total = plotHeight + bottom + 2;
   const xs = range(list.flatMap((row) => row.extent), { min: 0, ...axis });
   xs.max += (xs.max - xs.min) * 0.03;
@@ -211,7 +211,7 @@ function rows(title: string, caption: string | undefined, axis: Axis, list: read
   }
   parts.push(`<path class="axis" d="M${inset} ${plotHeight}H${width - inset}"/><text class="label" x="${width / 2}" y="${plotHeight + 36}" text-anchor="middle">${escapeHtml(axis.label)}</text>`);
   list.forEach((row, index) => {
-    const y = index * rowHeight;
+    const y = index * rowHeight + 4;
     const name = row.name.length > 40 ? `${row.name.slice(0, 39)}…` : row.name;
     parts.push(`<text class="row" x="${inset}" y="${y + 12}">${escapeHtml(name)}<tspan class="note" dx="6">${escapeHtml(row.note)}</tspan></text>${row.draw(x, y + 25)}`);
   });

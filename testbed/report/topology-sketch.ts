@@ -1,7 +1,7 @@
 /** The topology as a small drawing: routers in a row, links between them with rate and queue, hosts in groups at their routers. */
 
 import type { Plan } from '../plan/plan.js';
-import { formatRate } from '../units.js';
+import { formatBps } from './format.js';
 import { escapeHtml } from './svg.js';
 
 const groupOf = (host: string): string => host.replace(/\[\d+\]$/, '');
@@ -40,7 +40,7 @@ export function topologySketch(plan: Plan): string {
     parts.push(`<path class="wire" d="M${a} ${y}Q${middle} ${y - 2 * lift} ${b} ${y}"/>`);
     const { rateBps, queue } = link.forward;
     parts.push(`<text class="tick" x="${middle}" y="${y - lift - 20}" text-anchor="middle">${escapeHtml(link.name)}${queue === null ? '' : ` · ${escapeHtml(queue.kind)}`}</text>`);
-    if (rateBps !== null) parts.push(`<text class="tick" x="${middle}" y="${y - lift - 7}" text-anchor="middle">${formatRate(rateBps)}</text>`);
+    if (rateBps !== null) parts.push(`<text class="tick" x="${middle}" y="${y - lift - 7}" text-anchor="middle">${formatBps(rateBps)}</text>`);
   }
   for (const router of routers) {
     const at = x(router);
