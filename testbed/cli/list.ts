@@ -1,8 +1,9 @@
 /** `testbed list`: the runs on disk, newest last. */
 
 import type { Command } from 'commander';
+import pc from 'picocolors';
 import { formatVaried } from '../report/format.js';
-import { textTable } from '../report/terminal.js';
+import { statusText } from '../report/terminal.js';
 import { defaultResults, findRuns } from './runs.js';
 import type { Found } from './runs.js';
 
@@ -40,15 +41,12 @@ export function row(entry: Found): Row {
   };
 }
 
+/** Two lines an entry: an id must stay whole to be of use, and is often longer than a column of a table can be. */
 export function listTable(entries: readonly Found[]): string {
-  const when = (iso: string): string => (iso === '' ? '?' : iso.slice(0, 16).replace('T', ' '));
-  const rows = entries.map(row);
-  // The id must stay whole to be of use, so it is a column only where all ids fit, and otherwise a line of its own.
-  const widest = Math.max(...rows.map(({ id }) => id.length));
-  const cells = (entry: Row): string[] => [entry.scenario, entry.machine, entry.varied, entry.seeds, entry.status, when(entry.started)];
-  const head = ['Scenario', 'Machine', 'Varied', 'Seeds', 'Status', 'Started'];
-  if (widest <= 20) return textTable(['Run', ...head], rows.map((entry) => [entry.id, ...cells(entry)]));
-  const compact = ['Machine', 'Varied', 'Seeds', 'Status', 'Started'];
-  const lines = textTable(compact, rows.map((entry) => cells(entry).slice(1))).split('\n');
-  return rows.map((entry, index) => `${entry.id}\n  ${lines[index + 2]!}`).join('\n');
+  return entries.map((entry) => {
+    const { id, scenario, machine, varied, seeds, status, started } = row(entry);
+    const when = started === '' ? 'start unknown' : started.slice(0, 16).replace('T', ' ');
+    const details = [id.startsWith(`${scenario}-`) ? '' : scenario, machine, varied, seeds === '' ? '' : `seed${seeds.includes(',') ? 's' : ''} ${seeds}`, when];
+    return `${pc.bold(id)}  ${entry.set ? status : statusText(status)}\n  ${details.filter((part) => part !== '').join(' · ')}`;
+  }).join('\n');
 }

@@ -157,9 +157,11 @@ function plots(plan: Plan, series: RunSeries, metrics: Metrics | null): string {
     caption: [series.throughputSource === 'packets' ? 'IP bytes that left the last bottleneck.' : 'Payload acknowledged.', perFlowCaption].filter(Boolean).join(' '),
     series: perFlow(series.throughputs, 1e6, series.throughputBinS),
   })]);
+  const cwndFlows = [...new Set(series.cwnds.map((row) => row.flow))];
   made.push(['congestion window', linePlot({
-    title: 'Congestion window', x: time, y: { label: 'cwnd, packets', min: 0 }, outside, ...(perFlowCaption === undefined ? {} : { caption: perFlowCaption }),
-    series: perFlow(series.cwnds, 1, 0).map((line) => ({ ...line, step: true })),
+    title: 'Congestion window', x: time, y: { label: 'cwnd, packets', min: 0 }, outside,
+    ...(cwndFlows.length > colours ? { caption: `The first ${colours} of ${cwndFlows.length} flows.` } : {}),
+    series: perFlow(series.cwnds.filter((row) => cwndFlows.indexOf(row.flow) < colours), 1, 0).map((line) => ({ ...line, step: true })),
   })]);
   const boxes = metrics === null ? [] : Object.entries(metrics.classes).flatMap(([name, flows], index) => {
     const sizes = Object.entries(flows.fctBySizeS);

@@ -53,7 +53,11 @@ export function readSummary(setDir: string): Summary | null {
   }
 }
 
-const nameOf = (combination: SummaryCombination): string => (Object.keys(combination.varied).length === 0 ? 'all runs' : formatVaried(combination.varied));
+/** `codel` where one thing varies, `queue=codel, rtt=50ms` where several do. */
+function nameOf(combination: SummaryCombination): string {
+  const values = Object.values(combination.varied);
+  return values.length === 0 ? 'all runs' : values.length === 1 ? values[0]! : formatVaried(combination.varied);
+}
 
 /** @returns the page; summarises the set first if it has no summary.json */
 export async function writeSetReport(setDir: string): Promise<string> {
@@ -70,7 +74,9 @@ export async function writeSetReport(setDir: string): Promise<string> {
     parts.push(`<div class="state ${runs.length === 0 ? 'bad' : 'warn'}"><strong>${summary.notCounted.length} run${summary.notCounted.length === 1 ? ' is' : 's are'} not counted</strong><ul>${
       first.map((run) => `<li><a href="${link(run.run)}">${escapeHtml(run.run)}</a>${Object.keys(run.varied).length > 0 ? ` (${escapeHtml(formatVaried(run.varied))}, seed ${run.seed})` : ''}: <b>${escapeHtml(run.status)}</b>. ${escapeHtml(run.reason)}</li>`).join('')}${rest > 0 ? `<li>and ${rest} more in summary.json</li>` : ''}</ul></div>`);
   }
-  const plots = [...await delayCdfs(setDir, summary), ...shown.map((figure) => intervalPlot({
+  // A figure that is 0 everywhere (marks without ECN) is in the table only.
+  const plotted = shown.filter((figure) => summary.combinations.some((combination) => (combination.metrics[figure.path]?.values ?? []).some((value) => value !== null && value !== 0)));
+  const plots = [...await delayCdfs(setDir, summary), ...plotted.map((figure) => intervalPlot({
     title: figure.title, x: { label: figure.axis },
     intervals: summary.combinations.flatMap((combination, index) => {
       const values = combination.metrics[figure.path];
@@ -87,7 +93,7 @@ export async function writeSetReport(setDir: string): Promise<string> {
   }
   parts.push(`<h2>Runs</h2>${table(['Run', 'Seed', 'Status', 'Varied'], summary.combinations.flatMap((combination) => combination.runs.map((run, index): Cell[] =>
     [{ html: `<a href="${link(run)}">${escapeHtml(run)}</a>` }, String(combination.seeds[index]), readRunJson(path.join(setDir, run))?.status ?? 'unknown', formatVaried(combination.varied) || dash])))}`);
-  if (runs.length > 0) parts.push(`<h2>Topology</h2>${topologySketch(readPlan(path.join(setDir, runs[0]!)))}`);
+  if (runs.length > 0) parts.push(`<h2>Topology</h2>${topologySketch(readPlan(path.join(setDir, runs[0]!)), !summary.varies.some((key) => /queue/i.test(key)))}`);
   parts.push(`<p class="dim">${escapeHtml(summary.method)}.</p>`);
   return page(summary.name, parts.join('\n'));
 }

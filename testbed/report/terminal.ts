@@ -13,24 +13,23 @@ import { shownFigures } from './set-report.js';
 
 const columns = 80;
 
-/** A table no wider than 80 columns; the first column gives way. Rows that would not fit are turned into blocks of columns. */
+/** A table no wider than 80 columns: the widest columns give way. @returns '' for no rows */
 export function textTable(head: readonly string[], body: readonly (readonly string[])[]): string {
   if (body.length === 0) return '';
   const widths = head.map((title, column) => Math.max(title.length, ...body.map((row) => (row[column] ?? '').length)));
-  const fixed = 3 * head.length + 1;
+  const fixed = 2 * (head.length - 1);
   const total = (list: readonly number[]): number => list.reduce((sum, width) => sum + width, fixed);
   const most = [...widths];
   while (total(most) > columns && most.some((width) => width > 8)) most[most.indexOf(Math.max(...most))]!--;
   const fit = (text: string, width: number): string => (text.length <= width ? text : `${text.slice(0, width - 1)}…`);
   const drawn = new Table({
-    head: head.map((title, column) => fit(title, most[column]!)), style: { head: [], border: [], compact: true },
+    head: head.map((title, column) => fit(title, most[column]!)), style: { 'head': [], 'border': [], 'compact': true, 'padding-left': 0, 'padding-right': 0 },
     colAligns: head.map((_, column) => (column === 0 ? 'left' : 'right')),
-    chars: { 'top': '', 'top-left': '', 'top-right': '', 'top-mid': '', 'bottom': '', 'bottom-left': '', 'bottom-right': '', 'bottom-mid': '', 'left': '', 'left-mid': '', 'mid': '─', 'mid-mid': '─', 'right': '', 'right-mid': '', 'middle': ' ' },
+    chars: { 'top': '', 'top-left': '', 'top-right': '', 'top-mid': '', 'bottom': '', 'bottom-left': '', 'bottom-right': '', 'bottom-mid': '', 'left': '', 'left-mid': '', 'mid': '─', 'mid-mid': '──', 'right': '', 'right-mid': '', 'middle': '  ' },
   });
   for (const row of body) drawn.push(row.map((value, column) => fit(value, most[column]!)));
   const lines = drawn.toString().split('\n').map((line) => line.trimEnd());
-  const rule = '─'.repeat(Math.min(columns, Math.max(...lines.map((line) => line.length))));
-  return [pc.bold(lines[0]!), pc.dim(rule), ...lines.slice(1)].join('\n');
+  return [pc.bold(lines[0]!), pc.dim(lines[1]!), ...lines.slice(2)].join('\n');
 }
 
 /** @param run null when there is no run.json */
@@ -75,6 +74,13 @@ function wrap(text: string, width: number): string[] {
   return line === '' ? lines : [...lines, line];
 }
 
+/** `154 [93.7 193] ms`: the unit once when it is the same. */
+function withInterval(median: string, low: string, high: string): string {
+  const split = (text: string): [string, string] => { const at = text.indexOf(' '); return at < 0 ? [text, ''] : [text.slice(0, at), text.slice(at)]; };
+  const [[m, unit], [l, lowUnit], [h, highUnit]] = [split(median), split(low), split(high)];
+  return unit === lowUnit && unit === highUnit ? `${m} [${l} ${h}]${unit}` : `${median} [${low} ${high}]`;
+}
+
 /** Up to four combinations beside each other in a table; medians, and the interval where there are several seeds. */
 export function summaryTable(summary: Summary): string {
   const figures = shownFigures(summary);
@@ -83,13 +89,13 @@ export function summaryTable(summary: Summary): string {
   parts.push(`${summary.name}: ${counted} run${counted === 1 ? '' : 's'} counted; median over seeds [95 % interval]`);
   const label = (index: number): string => Object.values(summary.combinations[index]!.varied).join(', ') || 'all';
   const several = summary.combinations.some((combination) => combination.seeds.length > 1);
-  const beside = several ? 2 : 4;
+  const beside = several ? 2 : 4; // what 80 columns hold
   for (let from = 0; from < summary.combinations.length; from += beside) {
     const group = summary.combinations.slice(from, from + beside);
     parts.push(textTable(['Figure', ...group.map((_, index) => label(from + index))], figures.map((figure) => [figure.title, ...group.map((combination) => {
       const value = combination.metrics[figure.path];
       if (value === undefined || value.median === null) return dash;
-      return value.ci95 === null ? figure.format(value.median) : `${figure.format(value.median)} [${figure.format(value.ci95[0])} ${figure.format(value.ci95[1])}]`;
+      return value.ci95 === null ? figure.format(value.median) : withInterval(figure.format(value.median), figure.format(value.ci95[0]), figure.format(value.ci95[1]));
     })])));
   }
   if (summary.notCounted.length > 0) {

@@ -6,7 +6,8 @@ import { escapeHtml } from './svg.js';
 
 const groupOf = (host: string): string => host.replace(/\[\d+\]$/, '');
 
-export function topologySketch(plan: Plan): string {
+/** @param showQueues false where the queue is what varies */
+export function topologySketch(plan: Plan, showQueues = true): string {
   const routers = plan.nodes.filter((node) => node.role === 'router').map((node) => node.name);
   if (routers.length === 0 || routers.length > 12) return '';
   const groups = new Map<string, Map<string, number>>(routers.map((router) => [router, new Map()]));
@@ -39,7 +40,7 @@ export function topologySketch(plan: Plan): string {
     const middle = (a + b) / 2;
     parts.push(`<path class="wire" d="M${a} ${y}Q${middle} ${y - 2 * lift} ${b} ${y}"/>`);
     const { rateBps, queue } = link.forward;
-    parts.push(`<text class="tick" x="${middle}" y="${y - lift - 20}" text-anchor="middle">${escapeHtml(link.name)}${queue === null ? '' : ` · ${escapeHtml(queue.kind)}`}</text>`);
+    parts.push(`<text class="tick" x="${middle}" y="${y - lift - 20}" text-anchor="middle">${escapeHtml(link.name)}${queue === null || !showQueues ? '' : ` · ${escapeHtml(queue.kind)}`}</text>`);
     if (rateBps !== null) parts.push(`<text class="tick" x="${middle}" y="${y - lift - 7}" text-anchor="middle">${formatBps(rateBps)}</text>`);
   }
   for (const router of routers) {
