@@ -100,7 +100,7 @@ export function codelDequeue(owner: CodelOwner, vars: CodelVars, params: CodelPa
     return null;
   }
   const now = codelTime(nowNs);
-  let drop = shouldDrop(packet, vars, params, owner.backlogBytes, now);
+  const drop = shouldDrop(packet, vars, params, owner.backlogBytes, now);
   if (vars.dropping) {
     if (!drop) {
       vars.dropping = false;
@@ -126,7 +126,7 @@ export function codelDequeue(owner: CodelOwner, vars: CodelVars, params: CodelPa
     } else {
       owner.codelDrop(packet, nowNs);
       packet = owner.codelPop(vars);
-      drop = shouldDrop(packet, vars, params, owner.backlogBytes, now);
+      shouldDrop(packet, vars, params, owner.backlogBytes, now);
     }
     vars.dropping = true;
     // Dropping ended a short while ago: start again near the rate that controlled the queue then.
