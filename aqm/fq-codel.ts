@@ -8,14 +8,14 @@
  * - No tc filters and no classification by skb->priority: the flow is the packet's flow key.
  */
 
-import { z } from 'zod';
+import { fqCodel as qdisc } from '../testbed/qdiscs/fq_codel.js';
 import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { codelParams } from './codel.js';
 import { codelDequeue, CodelVars, type CodelOwner, type CodelParams } from './codel-core.js';
 import { Discipline } from './discipline.js';
 import { FlowList, type ListedFlow } from './flow-list.js';
 import { scaleHash } from './integer.js';
-import { aboveZeroTime, anyTime, bytes, flows, number, onOff, packets, quantum, whole } from './params.js';
+import { number, positiveTimes, quantumOf } from './params.js';
 import { truesize } from './truesize.js';
 
 class Flow extends CodelVars implements ListedFlow<Flow> {
@@ -36,7 +36,8 @@ class FqCodel extends Discipline implements CodelOwner {
   private newFlowCount = 0;
   private dropOverlimit = 0;
   private dropOvermemory = 0;
-  private maxPacket = 0;
+  ceMarks = 0;
+  maxPacket = 0;
 
   constructor(
     context: AqmContext,
@@ -62,7 +63,6 @@ class FqCodel extends Discipline implements CodelOwner {
     flow.tail = packet;
     this.backlogs[index]! += packet.size;
     this.backlogBytes += packet.size;
-    if (packet.size > this.maxPacket) this.maxPacket = packet.size;
     if (!flow.listed) {
       this.newFlows.add(flow);
       this.newFlowCount++;
@@ -141,44 +141,29 @@ class FqCodel extends Discipline implements CodelOwner {
   }
 
   override readState(into: Float64Array, _nowNs: number): void {
-    into[0] = this.maxPacket;
-    into[1] = this.dropOverlimit;
-    into[2] = this.newFlowCount;
-    into[3] = this.newFlows.length;
-    into[4] = this.oldFlows.length;
+    into[0] = this.newFlowCount;
+    into[1] = this.newFlows.length;
+    into[2] = this.oldFlows.length;
+    into[3] = this.dropOverlimit;
+    into[4] = this.dropOvermemory;
     into[5] = this.memoryUsage;
-    into[6] = this.dropOvermemory;
+    into[6] = this.ceMarks;
+    into[7] = this.maxPacket;
   }
 }
 
 export const fqCodel: AqmKind = {
   kind: 'fq_codel',
-  schema: z.strictObject({
-    limit: packets().optional(),
-    flows: flows().optional(),
-    target: aboveZeroTime.optional(),
-    interval: aboveZeroTime.optional(),
-    quantum: quantum().optional(),
-    ecn: onOff().optional(),
-    ce_threshold: anyTime.optional(),
-    ce_threshold_selector: z
-      .string()
-      .regex(/^(0x[0-9a-fA-F]{1,2}|\d{1,3})\/(0x[0-9a-fA-F]{1,2}|\d{1,3})$/, { error: 'expected VALUE/MASK of the DS field, such as 0x1/0x3' })
-      .optional(),
-    memory_limit: bytes(1, 2 ** 31).optional(),
-    drop_batch: whole(1, 65536).optional(),
-  }),
-  state: ['maxpacket', 'drop_overlimit', 'new_flow_count', 'new_flows_len', 'old_flows_len', 'memory_usage', 'drop_overmemory'],
-  create(params, context) {
-    const mtu = Math.min(context.mtuBytes, 1 << 20);
-    return new FqCodel(
+  schema: positiveTimes(qdisc.schema, 'target', 'interval'),
+  state: qdisc.state,
+  create: (params, context) =>
+    new FqCodel(
       context,
       codelParams(params, context, true),
       number(params, 'limit', 10240),
       number(params, 'flows', 1024),
-      Math.max(256, number(params, 'quantum', mtu)),
+      quantumOf(params, context.mtuBytes),
       number(params, 'memory_limit', 32 << 20),
       number(params, 'drop_batch', 64),
-    );
-  },
+    ),
 };

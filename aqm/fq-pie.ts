@@ -8,15 +8,15 @@
  * - No tc filters and no classification by skb->priority: the flow is the packet's flow key.
  */
 
-import { z } from 'zod';
+import { fqPie as qdisc } from '../testbed/qdiscs/fq_pie.js';
 import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { setCe } from './ecn.js';
 import { FlowList, type ListedFlow } from './flow-list.js';
 import { scaleHash } from './integer.js';
 import { PacketFifo } from './packet-fifo.js';
-import { bytes, flag, flows, number, quantum, whole } from './params.js';
-import { FIRST_UPDATE_NS, pieFields, pieParams } from './pie.js';
+import { flag, number, positiveTimes, quantumOf } from './params.js';
+import { FIRST_UPDATE_NS, pieParams } from './pie.js';
 import { percentOfMax, PieVars, type Constant, type PieParams } from './pie-core.js';
 import { truesize } from './truesize.js';
 
@@ -135,22 +135,15 @@ class FqPie extends Discipline {
 
 export const fqPie: AqmKind = {
   kind: 'fq_pie',
-  schema: z.strictObject({
-    ...pieFields,
-    flows: flows().optional(),
-    quantum: quantum().optional(),
-    memory_limit: bytes(1, 2 ** 31).optional(),
-    /** Percent, as tc takes it. */
-    ecn_prob: whole(1, 99).optional(),
-  }),
-  state: ['packets_in', 'dropped', 'overlimit', 'overmemory', 'new_flow_count', 'new_flows_len', 'old_flows_len', 'memory_usage'],
+  schema: positiveTimes(qdisc.schema, 'target', 'tupdate'),
+  state: qdisc.state,
   create: (params, context, startNs) =>
     new FqPie(
       context,
       pieParams(params, context),
       number(params, 'limit', 10240),
       number(params, 'flows', 1024),
-      Math.max(256, number(params, 'quantum', Math.min(context.mtuBytes, 1 << 20))),
+      quantumOf(params, context.mtuBytes),
       number(params, 'memory_limit', 32 << 20),
       flag(params, 'ecn', false) ? percentOfMax(number(params, 'ecn_prob', 10)) : null,
       number(params, 'tupdate', 15e6),

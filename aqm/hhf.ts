@@ -8,13 +8,13 @@
  * - The hash mixes the packet's flow key with a seeded perturbation (integer.ts) instead of SipHash over its addresses.
  */
 
-import { z } from 'zod';
+import { hhf as qdisc } from '../testbed/qdiscs/hhf.js';
 import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { FlowList, type ListedFlow } from './flow-list.js';
 import { perturbHash } from './integer.js';
 import { PacketFifo } from './packet-fifo.js';
-import { aboveZeroTime, bytes, number, packets, quantum, whole, type Params } from './params.js';
+import { number, quantumOf, type Params } from './params.js';
 
 const CHAINS = 1024, STAGES = 4, COUNTERS = 1024;
 
@@ -217,28 +217,16 @@ class Hhf extends Discipline {
 
 export const hhf: AqmKind = {
   kind: 'hhf',
-  schema: z
-    .strictObject({
-      limit: packets().optional(),
-      quantum: quantum().optional(),
-      hh_limit: whole(1, 2 * CHAINS).optional(),
-      reset_timeout: aboveZeroTime.optional(),
-      admit_bytes: bytes().optional(),
-      evict_timeout: aboveZeroTime.optional(),
-      non_hh_weight: whole(1, 0x7fffffff).optional(),
-    })
-    .superRefine((params, check) => {
-      const weight = params.non_hh_weight ?? 2;
-      if (Math.max(256, params.quantum ?? 1 << 12) * weight > 0x7fffffff) {
-        check.addIssue({ code: 'custom', path: ['non_hh_weight'], message: `quantum × non_hh_weight must be below 2^31; lower non_hh_weight (${weight})` });
-      }
-    }),
-  state: ['drop_overlimit', 'hh_overlimit', 'hh_tot_count', 'hh_cur_count'],
+  schema: qdisc.schema.superRefine((given, check) => {
+    // NLA_POLICY_MAX of hhf_policy
+    if (Number(given['hh_limit'] ?? 0) > 2 * CHAINS) check.addIssue({ code: 'custom', path: ['hh_limit'], message: `expected at most ${2 * CHAINS} heavy hitters` });
+  }),
+  state: qdisc.state,
   create: (params: Params, context: AqmContext, startNs: number) =>
     new Hhf(
       context,
       number(params, 'limit', 1000),
-      Math.max(256, number(params, 'quantum', Math.min(context.mtuBytes, 1 << 20))),
+      quantumOf(params, context.mtuBytes),
       number(params, 'hh_limit', 2 * CHAINS),
       number(params, 'reset_timeout', 40e6),
       number(params, 'admit_bytes', 131072),
