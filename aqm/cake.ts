@@ -378,10 +378,11 @@ class Cake extends Discipline {
     if (this.overflowTimeout === 0) for (let i = HEAP / 2 - 1; i >= 0; i--) this.siftDown(i);
     this.overflowTimeout = 65535;
     const code = this.heap[0]!;
-    const tin = this.tins[code % MAX_TINS]!, index = Math.floor(code / MAX_TINS);
-    const flow = tin.flow(index);
-    const packet = flow.queue.shift();
-    if (packet === null) {
+    const tin = this.tins[code % MAX_TINS], index = Math.floor(code / MAX_TINS);
+    const flow = tin?.flows[index] ?? null;
+    const packet = flow === null ? null : flow.queue.shift();
+    if (tin === undefined || flow === null || packet === null) {
+      // The ACK filter can shrink a queue without the heap: build it anew.
       this.overflowTimeout = 0;
       return;
     }

@@ -23,8 +23,8 @@ export interface CobaltParams {
 const P_INC = 1 << 24, P_DEC = 1 << 20;
 const MAX_U32 = 0xffffffff;
 
-/** 2^32 / sqrt(count), rounded; for 0 and 1 as near to 1 as 32 bits allow. */
-const EXACT_ROOTS = Float64Array.from({ length: 16 }, (_, count) => (count < 2 ? MAX_U32 : Math.round(2 ** 32 / Math.sqrt(count))));
+/** inv_sqrt_cache: 2^32 / sqrt(count), rounded; for 0 and 1 as near to 1 as 32 bits allow, and for 4 half of that. */
+export const EXACT_ROOTS = Float64Array.from({ length: 16 }, (_, count) => (count < 2 ? MAX_U32 : count === 4 ? MAX_U32 >>> 1 : Math.round(2 ** 32 / Math.sqrt(count))));
 
 /** cobalt_newton_step() for count ≥ 16, which only ever changes by one: count × rec² stays near 1 and nothing wraps. */
 export function cobaltNewtonStep(count: number, recInvSqrt: number): number {
