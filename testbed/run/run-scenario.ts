@@ -10,6 +10,7 @@ import pc from 'picocolors';
 import { UserError } from '../errors.js';
 import { expandRuns } from '../plan/compile.js';
 import type { Plan } from '../plan/plan.js';
+import { readRunJson } from '../records/run-json.js';
 import { formatTime } from '../units.js';
 import { load } from '../scenario/load.js';
 import { type Engine, kernelEngine } from './engine.js';
@@ -62,13 +63,7 @@ export async function runScenario(options: RunScenarioOptions): Promise<number> 
     interrupt.release();
   }
 
-  const { terminalTable } = await import('../report/terminal.js');
-  if (plans.length > 1) {
-    const { summarise } = await import('../analysis/summary.js');
-    await summarise(topDir);
-    if (options.report) await (await import('../report/report.js')).writeReport(topDir);
-  }
-  process.stdout.write(`\n${terminalTable(topDir)}\n`);
+  process.stdout.write(`\n${await figures(topDir, plans.length, options.report)}\n`);
   for (const result of results) {
     if (result === null || result.status === 'complete') continue;
     const name = plans.length > 1 ? `${path.basename(result.runDir)}: ` : '';
@@ -84,6 +79,19 @@ export async function runScenario(options: RunScenarioOptions): Promise<number> 
     return 130;
   }
   return results.every((result) => result?.status === 'complete') ? 0 : 1;
+}
+
+/** The table for the terminal; a set gets its summary.json and comparison page on the way. */
+async function figures(topDir: string, runs: number, report: boolean): Promise<string> {
+  const { runTable, summaryTable } = await import('../report/terminal.js');
+  if (runs === 1) {
+    const { readMetrics } = await import('../analysis/summary.js');
+    return runTable(readMetrics(topDir), readRunJson(topDir));
+  }
+  const { summarise } = await import('../analysis/summary.js');
+  const summary = await summarise(topDir);
+  if (report) await (await import('../report/report.js')).writeReport(topDir);
+  return summaryTable(summary);
 }
 
 async function chooseEngine(choice: EngineChoice, plansFor: (clock: 'virtual' | 'real') => readonly Plan[]): Promise<{ readonly engine: Engine; readonly plans: readonly Plan[] }> {
