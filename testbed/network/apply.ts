@@ -4,11 +4,11 @@ import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { UserError } from '../errors.js';
 import type { Hosts } from '../hosts/hosts.js';
-import { offloadsOff } from '../linux/ethtool.js';
+import { offloadsOff, syncLink } from '../linux/ethtool.js';
 import { SystemError } from '../linux/libc.js';
 import { NetlinkError, NetlinkSocket, type Request } from '../linux/netlink.js';
 import {
-  deleteLinkGroup, handleOf, handleWord, linkUp, newAddress, newFilter, newNeighbour, newRoute, newVeth, setClass, setQdisc, TC_H_INGRESS,
+  deleteLinkGroup, handleOf, handleWord, linkUp, listLinks, newAddress, newFilter, newNeighbour, newRoute, newVeth, parseLink, setClass, setQdisc, TC_H_INGRESS,
 } from '../linux/rtnetlink.js';
 import { linkGroup, redirectOptions, type Layout, type Step } from './steps.js';
 
@@ -121,6 +121,14 @@ const group = <K, V>(items: readonly V[], key: (item: V) => K): Map<K, V[]> => {
 };
 
 export const sysctlPath = (name: string): string => `/proc/sys/${name.replaceAll('.', '/')}`;
+/** In the calling thread's namespace. */
+function setSysctl(step: Step & { do: 'sysctl' }): void {
+  try {
+    writeFileSync(sysctlPath(step.name), step.value);
+  } catch (error) {
+    throw stepError(step, error);
+  }
+}
 
 /** tc itself, for what only it can set. @param words after `qdisc add|change dev DEVICE parent P handle H` */
 export function runTc(hosts: Hosts, verb: 'add' | 'change', step: Step & { do: 'tc' }): void {
@@ -137,16 +145,12 @@ export function runTc(hosts: Hosts, verb: 'add' | 'change', step: Step & { do: '
 export function applyLayout(layout: Layout, hosts: Hosts, sockets: Map<string, NetlinkSocket>): void {
   const { steps } = layout;
   const namespaces = steps.flatMap((step) => (step.do === 'namespace' ? [step] : []));
-  const sysctls = group(steps.flatMap((step) => (step.do === 'sysctl' ? [step] : [])), (step) => step.node);
+  const firstLink = steps.findIndex((step) => step.do === 'link');
+  const sysctlsOf = (from: number, to?: number) => group(steps.slice(from, to).flatMap((step) => (step.do === 'sysctl' ? [step] : [])), (step) => step.node);
+  const [early, late] = firstLink < 0 ? [sysctlsOf(0), new Map<string, never[]>()] : [sysctlsOf(0, firstLink), sysctlsOf(firstLink)];
   hosts.create(namespaces, (node) => {
     sockets.set(node, NetlinkSocket.open());
-    for (const step of sysctls.get(node) ?? []) {
-      try {
-        writeFileSync(sysctlPath(step.name), step.value);
-      } catch (error) {
-        throw stepError(step, error);
-      }
-    }
+    for (const step of early.get(node) ?? []) setSysctl(step);
   });
   const socketOf = (node: string): NetlinkSocket => {
     const socket = sockets.get(node);
@@ -156,11 +160,12 @@ export function applyLayout(layout: Layout, hosts: Hosts, sockets: Map<string, N
 
   const sixDevices = new Set(steps.flatMap((step) => (step.do === 'address' && step.address.includes(':') ? [`${step.node} ${step.device}`] : [])));
   const links = steps.flatMap((step) => (step.do === 'link' ? [step] : []));
+  const peers = group(links, (step) => step.b.node);
   for (const [node, list] of group(links, (step) => step.a.node)) {
     const batch = new Batch();
     for (const step of list) {
-      const noArp = [step.a, step.b].some((end) => sixDevices.has(`${end.node} ${end.device}`));
-      batch.add(step, [newVeth(step.a, step.b, hosts.namespaceFd(step.b.node), step.mtuBytes, linkGroup, noArp)]);
+      const silent = [step.a, step.b].some((end) => sixDevices.has(`${end.node} ${end.device}`));
+      batch.add(step, [newVeth(step.a, step.b, hosts.namespaceFd(step.b.node), step.mtuBytes, linkGroup, silent)]);
     }
     batch.run(socketOf(node));
   }
@@ -168,8 +173,11 @@ export function applyLayout(layout: Layout, hosts: Hosts, sockets: Map<string, N
   const rest = group(steps.filter((step) => step.do !== 'namespace' && step.do !== 'sysctl' && step.do !== 'link'), (step) => ('node' in step ? step.node : ''));
   for (const { node } of namespaces) {
     const socket = socketOf(node);
+    const lateSysctls = late.get(node);
+    if (lateSysctls !== undefined) hosts.inside(node, () => lateSysctls.forEach(setSysctl));
     const batch = new Batch();
     batch.add({ do: 'namespace', node, netns: '' }, [linkUp(1)]);
+    for (const step of peers.get(node) ?? []) batch.add(step, [linkUp(step.b.ifindex)]);
     for (const step of rest.get(node) ?? []) {
       try {
         if (step.do === 'offloads') offloadsOff(socket.fd, step.device);
@@ -181,6 +189,22 @@ export function applyLayout(layout: Layout, hosts: Hosts, sockets: Map<string, N
     }
     batch.run(socket);
     for (const step of rest.get(node) ?? []) if (step.do === 'tc') runTc(hosts, 'add', step);
+  }
+}
+
+const pause = new Int32Array(new SharedArrayBuffer(4));
+/** Links are put to work by a kernel thread some time after they are up (link_watch.c); until then they drop what they are given. @throws UserError after 10 s */
+export function awaitLinks(layout: Layout, sockets: ReadonlyMap<string, NetlinkSocket>): void {
+  const waiting = group(layout.devices, (device) => device.node);
+  for (const { node, device } of layout.devices) syncLink(sockets.get(node)!.fd, device);
+  for (let waitedMs = 0; ; waitedMs += 20) {
+    if (waitedMs > 0) Atomics.wait(pause, 0, 0, 20);
+    for (const [node, devices] of waiting) {
+      const links = new Map(sockets.get(node)!.ask(listLinks()).map(parseLink).map((link) => [link.ifindex, link]));
+      if (devices.every(({ ifindex }) => links.get(ifindex)?.up)) waiting.delete(node);
+    }
+    if (waiting.size === 0) return;
+    if (waitedMs > 10_000) throw new UserError(`links of ${[...waiting.keys()].join(', ')} did not come up within 10 s; the machine may be overloaded: try again, or use --machine uml`);
   }
 }
 
