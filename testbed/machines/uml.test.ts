@@ -99,6 +99,18 @@ describe('the machine uml', function () {
     for (const kind of ['htb 1:', 'fq_codel', 'netem']) assert.match(raw('queues.txt'), new RegExp(`qdisc ${kind}`));
   });
 
+  it('runs in real time too', async () => {
+    const { outcome, raw } = await runNamed('queues', { clock: 'real' });
+    assert.equal(outcome.status, 'complete', outcome.error);
+    assert.match(raw('queues.txt'), /qdisc netem/);
+  });
+
+  it('runs guests side by side without one changing what another sees', async () => {
+    const alone = await runNamed('observe', { plan: { seed: 3 } });
+    const together = await Promise.all([3, 3].map((seed) => runNamed('observe', { plan: { seed } })));
+    for (const each of together) assert.equal(each.raw('observed.json'), alone.raw('observed.json'));
+  });
+
   it('runs from a folder under /tmp with blanks and commas in its name, and Node sees the project there', async () => {
     const place = mkdtempSync(path.join(os.tmpdir(), 'a place, '));
     folders.push(place);
