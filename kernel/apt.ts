@@ -50,11 +50,12 @@ const asOurselves = ['-o', 'APT::Sandbox::User=root', '-o', 'Dir::Cache::pkgcach
 
 /** Where this machine gets Debian from: the base address of its main suite, as its own sources name it. */
 async function debianMirror(): Promise<string | null> {
-  const { stdout } = await run('apt-get', ['indextargets', '--format', '$(REPO_URI) $(SUITE) $(CODENAME) $(RELEASE) $(COMPONENT)', 'Created-By: Packages'], { env: buildEnvironment() });
-  const osRelease = existsSync('/etc/os-release') ? readFileSync('/etc/os-release', 'utf8') : '';
-  if (!/^ID=debian$/m.test(osRelease)) return null;
-  const repositories = stdout.split('\n').map((line) => line.split(' ')).filter((fields) => fields.length >= 4 && fields[fields.length - 1] === 'main');
-  const main = repositories.find((fields) => /^[a-z]+$/.test(fields[fields.length - 2]!)) ?? repositories[0];
+  if (!existsSync('/etc/os-release') || !/^ID=debian$/m.test(readFileSync('/etc/os-release', 'utf8'))) return null;
+  // Without release info it also answers on a machine that has fetched no lists yet.
+  const { stdout } = await run('apt-get', ['indextargets', '--no-release-info', '--format', '$(REPO_URI) $(RELEASE) $(COMPONENT)', 'Created-By: Packages'], { env: buildEnvironment() });
+  const repositories = stdout.split('\n').map((line) => line.split(' ') as [string, string?, string?]).filter(([, , component]) => component === 'main');
+  // A plain codename (bookworm), not bookworm-updates or bookworm-security, whose archive has other suites.
+  const main = repositories.find(([, release]) => /^[a-z]+$/.test(release ?? ''));
   return main?.[0] ?? null;
 }
 

@@ -5,7 +5,7 @@
  */
 
 import { spawn } from 'node:child_process';
-import { closeSync, copyFileSync, openSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, closeSync, copyFileSync, openSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import * as path from 'node:path';
 import { UserError } from '../testbed/errors.js';
 import type { BootFolder } from './boot-folder.js';
@@ -64,6 +64,7 @@ const hidden = ['/tmp', '/run', '/dev'];
 export function bootGuest(request: GuestRequest): Guest {
   const { folder } = request.boot;
   copyFileSync(projectFile('kernel', 'guest-init.sh'), path.join(folder, 'init'));
+  chmodSync(path.join(folder, 'init'), 0o755);
   copyFileSync(request.companions.poweroff, path.join(folder, 'poweroff'));
   symlinkSync(path.resolve(request.raw), path.join(folder, 'raw'));
   symlinkSync(request.companions.preload, path.join(folder, 'preload.so')); // LD_PRELOAD cannot name a path with spaces

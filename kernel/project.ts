@@ -1,6 +1,6 @@
 /** Where things are on this host: the project's own files, and the per-user cache that outlives it. */
 
-import { existsSync, readFileSync } from 'node:fs';
+import { accessSync, constants, existsSync, readFileSync } from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -29,7 +29,14 @@ export function cacheFolder(...parts: string[]): string {
 export function findProgram(name: string): string | null {
   const folders = [...(process.env['PATH'] ?? '').split(':'), '/usr/local/sbin', '/usr/sbin', '/sbin', '/usr/local/bin', '/usr/bin', '/bin'];
   for (const folder of folders) {
-    if (folder && existsSync(path.join(folder, name))) return path.join(folder, name);
+    if (!folder) continue;
+    const file = path.join(folder, name);
+    try {
+      accessSync(file, constants.X_OK);
+      return file;
+    } catch {
+      // not here, or not to be run
+    }
   }
   return null;
 }

@@ -55,8 +55,8 @@ async function localMachine(): Promise<MachineState> {
   const tools = ['ip', 'tc', 'unshare', 'nsenter'].filter((name) => findProgram(name) === null);
   if (tools.length > 0) return { ...base, usable: false, notes: [`needs ${tools.join(', ')}`], fix: howToInstall(tools) };
   if (!mayUseNamespaces()) return { ...base, usable: false, notes: [`needs ${needsRight.what}`], fix: needsRight.fix };
-  const need = (name: string): Need => ({ type: 'qdisc', name, by: 'doctor', options: ['?'], module: `sch_${name}` });
-  const veth: Need = { type: 'device', name: 'veth', by: 'doctor', options: ['VETH'], module: 'veth' };
+  const need = (name: string): Need => ({ type: 'qdisc', name, by: 'doctor', options: ['?'], modules: [`sch_${name}`] });
+  const veth: Need = { type: 'device', name: 'veth', by: 'doctor', options: ['VETH'], modules: ['veth'] };
   const lacks = (await lacking([veth, ...qdiscs.map(need)])).map((each) => each.need.name);
   if (lacks.includes('veth')) return { ...base, usable: false, notes: ['this kernel has no network namespaces with veth'], fix: '--machine uml' };
   return {

@@ -27,6 +27,8 @@ describe('what a plan needs', () => {
     }));
     const named = (type: string) => needs.filter((need) => need.type === type).map(({ name }) => name);
     assert.deepEqual(named('qdisc'), ['htb', 'pie', 'netem', 'ingress', 'sfq']);
+    assert.deepEqual(named('filter'), ['matchall or u32']);
+    assert.deepEqual(named('action'), ['mirred']);
     assert.deepEqual(named('congestion control'), ['cubic', 'highspeed']);
     assert.deepEqual(named('device'), ['veth', 'tun']);
     assert.deepEqual(named('program'), ['ip', 'tc', 'iperf3']);
@@ -65,6 +67,13 @@ describe('the machine local', function () {
       const missing = await new Local().check(emptyPlan({ links: [queue('no_such_queue')], flows: [{ ...flow, cc: 'no_such_cc' }] }), 'real');
       assert.deepEqual(missing.map(({ what }) => what.replace(/ in kernel.*/, '')), ['qdisc no_such_queue (queue of BL)', 'congestion control no_such_cc (traffic long)']);
       assert.deepEqual(links(), before);
+    });
+
+    it('finds redirection by either classifier', async () => {
+      const link = oneQueue({ kind: 'pfifo', in: 'kernel', params: {} }, { wire: [{ to: ['10.0.0.9'], delayNs: 1, jitterNs: 0, loss: 0, duplicate: 0, reorder: 0, limitPackets: 1 }] });
+      const missing = await new Local().check(emptyPlan({ links: [link] }), 'real');
+      // Whether this kernel has netem and prio is its own affair; the rest every kernel with traffic control has.
+      assert.deepEqual(missing.filter(({ what }) => !/qdisc (netem|prio) /.test(what)), []);
     });
 
     it('tries raw tc words as they are, and repeats what tc says to wrong ones', async () => {

@@ -70,19 +70,30 @@ async function hasQdisc(need: Need): Promise<Tried> {
   return { ok: !/unknown|No such file|not supported/i.test(tried.message), message: tried.message };
 }
 
+/** Whether any of several ways works; if none, what the last one said. */
+async function firstOf(ways: readonly (readonly (readonly string[])[])[]): Promise<Tried> {
+  let tried: Tried = { ok: false, message: '' };
+  for (const commands of ways) {
+    tried = await inThrowAwayNamespace(commands);
+    if (tried.ok) break;
+  }
+  return tried;
+}
+
 async function has(need: Need): Promise<Tried> {
   const ingress = ['qdisc', 'add', 'dev', 'lo', 'ingress'];
+  const u32 = ['u32', 'match', 'u32', '0', '0'];
   const onIngress = ['filter', 'add', 'dev', 'lo', 'ingress', 'protocol', 'all', 'prio', '1'];
   switch (need.type) {
     case 'qdisc':
       return hasQdisc(need);
     case 'filter':
-      return inThrowAwayNamespace([ingress, [...onIngress, 'u32', 'match', 'u32', '0', '0']]);
+      return firstOf((need.name === 'u32' ? [u32] : [['matchall'], u32]).map((words) => [ingress, [...onIngress, ...words]]));
     case 'action':
-      return inThrowAwayNamespace([ingress, [...onIngress, 'u32', 'match', 'u32', '0', '0', 'action', need.name, 'egress', 'redirect', 'dev', 'lo']]);
+      return firstOf([['matchall'], u32].map((words) => [ingress, [...onIngress, ...words, 'action', need.name, 'egress', 'redirect', 'dev', 'lo']]));
     case 'congestion control': {
       const available = readFileSync('/proc/sys/net/ipv4/tcp_available_congestion_control', 'utf8').trim().split(/\s+/);
-      return { ok: available.includes(need.name) || await moduleExists(need.module), message: '' };
+      return { ok: available.includes(need.name) || await moduleExists(need.modules[0]), message: '' };
     }
     case 'device':
       return need.name === 'tun' ? { ok: existsSync('/dev/net/tun'), message: '' } : hasLink(need);
@@ -94,9 +105,9 @@ async function has(need: Need): Promise<Tried> {
   }
 }
 
-function moduleExists(name: string | null): Promise<boolean> {
+function moduleExists(name: string | undefined): Promise<boolean> {
   const modprobe = findProgram('modprobe');
-  if (name === null || modprobe === null) return Promise.resolve(false);
+  if (name === undefined || modprobe === null) return Promise.resolve(false);
   return new Promise((resolve) => { execFile(modprobe, ['--dry-run', '--quiet', name], (error) => { resolve(error === null); }); });
 }
 

@@ -14,8 +14,8 @@ export interface Need {
   readonly by: string;
   /** Any of these options has it, without `CONFIG_`; empty = every kernel has it. Not for programs. */
   readonly options: readonly string[];
-  /** The module that has it when it is not built in; null when it never is one. */
-  readonly module: string | null;
+  /** The modules that have it when it is not built in; all of them are loaded that are there. */
+  readonly modules: readonly string[];
   /** First kernel that has it, when that matters. */
   readonly since?: string;
   /** For a raw queue: tc's own words, to try it with. */
@@ -31,19 +31,19 @@ const congestionOptions: Readonly<Record<string, string>> = { highspeed: 'TCP_CO
 const qdisc = (name: string, by: string, words?: readonly string[]): Need => ({
   type: 'qdisc', name, by,
   options: alwaysThere.has(name) ? [] : name === 'ingress' || name === 'clsact' ? ['NET_SCH_INGRESS'] : [`NET_SCH_${name.toUpperCase()}`],
-  module: alwaysThere.has(name) ? null : name === 'clsact' ? 'sch_ingress' : `sch_${name}`,
+  modules: alwaysThere.has(name) ? [] : [name === 'clsact' ? 'sch_ingress' : `sch_${name}`],
   ...(Object.hasOwn(since, name) ? { since: since[name]! } : {}),
   ...(words ? { words } : {}),
 });
 const congestionControl = (name: string, by: string): Need => ({
   type: 'congestion control', name, by,
   options: name === 'reno' ? [] : [Object.hasOwn(congestionOptions, name) ? congestionOptions[name]! : `TCP_CONG_${name.toUpperCase()}`],
-  module: name === 'reno' ? null : `tcp_${name}`,
+  modules: name === 'reno' ? [] : [`tcp_${name}`],
 });
-const program = (name: string, by: string): Need => ({ type: 'program', name, by, options: [], module: null });
+const program = (name: string, by: string): Need => ({ type: 'program', name, by, options: [], modules: [] });
 
 function queueNeeds(queue: PlanQueue, by: string): Need[] {
-  if (queue.in === 'daemon') return [{ type: 'device', name: 'tun', by, options: ['TUN'], module: 'tun' }];
+  if (queue.in === 'daemon') return [{ type: 'device', name: 'tun', by, options: ['TUN'], modules: ['tun'] }];
   if (queue.kind === 'raw') return queue.tc?.[0] === undefined ? [] : [qdisc(queue.tc[0], by, queue.tc)];
   return [qdisc(queue.kind, by)];
 }
@@ -57,9 +57,11 @@ function directionNeeds(direction: PlanDirection): Need[] {
     needs.push(
       qdisc('netem', by),
       qdisc('ingress', by),
-      { type: 'filter', name: 'u32', by, options: ['NET_CLS_U32', 'NET_CLS_MATCHALL'], module: 'cls_u32' },
-      { type: 'action', name: 'mirred', by, options: ['NET_ACT_MIRRED'], module: 'act_mirred' },
+      { type: 'action', name: 'mirred', by, options: ['NET_ACT_MIRRED'], modules: ['act_mirred'] },
+      { type: 'filter', name: 'matchall or u32', by, options: ['NET_CLS_MATCHALL', 'NET_CLS_U32'], modules: ['cls_matchall', 'cls_u32'] },
     );
+    // Delays that depend on the destination: a band each.
+    if (direction.wire.some((wire) => wire.to)) needs.push(qdisc('prio', by), { type: 'filter', name: 'u32', by, options: ['NET_CLS_U32'], modules: ['cls_u32'] });
   }
   return needs;
 }
@@ -73,14 +75,14 @@ const toolPrograms: Readonly<Record<string, readonly string[]>> = {
 export function needsOf(plan: Plan): Need[] {
   const network = 'every run';
   const needs: Need[] = [
-    { type: 'feature', name: 'network namespaces', by: network, options: ['NET_NS'], module: null },
-    { type: 'device', name: 'veth', by: network, options: ['VETH'], module: 'veth' },
-    { type: 'feature', name: 'socket diagnostics', by: network, options: ['INET_TCP_DIAG'], module: 'tcp_diag' },
-    { type: 'feature', name: 'packet sockets', by: network, options: ['PACKET'], module: 'af_packet' },
+    { type: 'feature', name: 'network namespaces', by: network, options: ['NET_NS'], modules: [] },
+    { type: 'device', name: 'veth', by: network, options: ['VETH'], modules: ['veth'] },
+    { type: 'feature', name: 'socket diagnostics', by: network, options: ['INET_TCP_DIAG'], modules: ['tcp_diag'] },
+    { type: 'feature', name: 'packet sockets', by: network, options: ['PACKET'], modules: ['af_packet'] },
     program('ip', network), program('tc', network),
   ];
   if (plan.links.some((link) => [...link.a.addresses, ...link.b.addresses].some((address) => address.includes(':')))) {
-    needs.push({ type: 'feature', name: 'IPv6', by: 'the addresses', options: ['IPV6'], module: 'ipv6' });
+    needs.push({ type: 'feature', name: 'IPv6', by: 'the addresses', options: ['IPV6'], modules: ['ipv6'] });
   }
   for (const link of plan.links) needs.push(...directionNeeds(link.forward), ...directionNeeds(link.reverse));
   for (const event of plan.events) {

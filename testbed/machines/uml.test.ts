@@ -43,6 +43,31 @@ async function eventually(what: string, holds: () => boolean): Promise<void> {
   assert.fail(`never: ${what}`);
 }
 
+describe('a kernel that does not boot', () => {
+  it('is a message with what it said and its log', async function () {
+    if (findProgram('gcc') === null) return this.skip();
+    const place = mkdtempSync(path.join(os.tmpdir(), 'testbed-noboot-'));
+    const before = process.env['TESTBED_CACHE'];
+    process.env['TESTBED_CACHE'] = path.join(place, 'cache');
+    try {
+      const folder = path.join(place, 'cache', 'kernels', 'source-mine');
+      mkdirSync(folder, { recursive: true });
+      writeFileSync(path.join(folder, 'linux'), '#!/bin/sh\necho "VFS: Unable to mount root fs"\nexit 6\n', { mode: 0o755 });
+      writeFileSync(path.join(folder, 'kernel.json'), JSON.stringify({ schema: 1, name: 'mine', release: '9.9.1', package: null, source: '/s', configHash: '', options: [], notAsAsked: [], seccomp: false, virtualTime: true, compiler: '', builtAt: '', buildSeconds: 0, makeLines: 1 }));
+      const asked = request(emptyPlan());
+      const outcome = await new Uml('mine', { agent }).run(asked);
+      assert.match(outcome.error!, /^uml:mine: the kernel did not boot \(exit code 6\): VFS: Unable to mount root fs; log: .*console\.log$/);
+      rmSync(path.join(folder, 'linux'));
+      assert.match((await new Uml('mine', { agent }).run(asked)).error!, /cannot be started: .*ENOENT/);
+      rmSync(asked.runDir, { recursive: true });
+    } finally {
+      if (before === undefined) delete process.env['TESTBED_CACHE'];
+      else process.env['TESTBED_CACHE'] = before;
+      rmSync(place, { recursive: true });
+    }
+  });
+});
+
 describe('the machine uml', function () {
   this.timeout(180_000);
   before(function () {
@@ -72,6 +97,18 @@ describe('the machine uml', function () {
     const { outcome, raw } = await runNamed('queues');
     assert.equal(outcome.status, 'complete', outcome.error);
     for (const kind of ['htb 1:', 'fq_codel', 'netem']) assert.match(raw('queues.txt'), new RegExp(`qdisc ${kind}`));
+  });
+
+  it('runs in real time too', async () => {
+    const { outcome, raw } = await runNamed('queues', { clock: 'real' });
+    assert.equal(outcome.status, 'complete', outcome.error);
+    assert.match(raw('queues.txt'), /qdisc netem/);
+  });
+
+  it('runs guests side by side without one changing what another sees', async () => {
+    const alone = await runNamed('observe', { plan: { seed: 3 } });
+    const together = await Promise.all([3, 3].map((seed) => runNamed('observe', { plan: { seed } })));
+    for (const each of together) assert.equal(each.raw('observed.json'), alone.raw('observed.json'));
   });
 
   it('runs from a folder under /tmp with blanks and commas in its name, and Node sees the project there', async () => {

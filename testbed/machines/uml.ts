@@ -102,7 +102,7 @@ export class Uml implements Machine {
         binary: kernel.binary, seccomp: kernel.seccomp, companions: parts, boot,
         clock: request.clock, seed: request.plan.seed, memoryBytes, memoryFolder: memory, core, raw, console: consoleFile,
         needed: [projectRoot, path.dirname(path.dirname(node)), path.dirname(path.resolve(agent)), ...(existsSync(modules) ? [realpathSync(modules)] : [])],
-        modules: kernel.modulesFolder === null ? null : { folder: kernel.modulesFolder, names: needsOf(request.plan).flatMap((need) => need.module ?? []) },
+        modules: kernel.modulesFolder === null ? null : { folder: kernel.modulesFolder, names: needsOf(request.plan).flatMap((need) => need.modules) },
         command: [node, path.resolve(agent), '--raw', guestRaw, '--clock', request.clock, '--tag', request.tag, '--hosts', request.hosts],
       });
       const limitMs = this.#options.watchdogMs ?? defaultWatchdogMs;
