@@ -35,6 +35,11 @@ describe('testbed plan', () => {
     assert.equal(plan.durationNs, 5e9);
     assert.deepEqual(plan.links[0]!.forward.queue, { kind: 'codel', in: 'kernel', params: { target: 2e6 } });
   });
+  it('prints a shell script of the same network', async () => {
+    const script = await printed('plan', 'topologies/dumbbell.yaml', '--format', 'sh');
+    assert.match(script, /ip netns add \S*R1/);
+    assert.match(script, /fq_codel/);
+  });
   it('refuses a seed, a run and a format that are none', async () => {
     await assert.rejects(printed('plan', 'topologies/dumbbell.yaml', '--seed', '-1'), /whole number/);
     await assert.rejects(printed('plan', 'topologies/dumbbell.yaml', '--format', 'xml'), /json/);
