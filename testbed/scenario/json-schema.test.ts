@@ -3,6 +3,7 @@ import * as fs from 'node:fs';
 import { z } from 'zod';
 import { at, isMap, type DataMap } from './data.js';
 import { scenarioJsonSchema, scenarioKeysMarkdown } from './json-schema.js';
+import { loadText } from './load.js';
 import { parseYaml } from './read.js';
 
 const schema = scenarioJsonSchema();
@@ -38,6 +39,12 @@ describe('the JSON Schema for editors', () => {
 });
 
 describe('docs/scenario.md', () => {
+  it('shows examples that load', () => {
+    const blocks = [...fs.readFileSync('docs/scenario.md', 'utf8').matchAll(/```yaml\n([\s\S]*?)```/g)].map((match) => match[1]!);
+    assert.equal(blocks.length, 3);
+    for (const extra of ['', blocks[1]!, blocks[2]!]) loadText(`${blocks[0]!}${extra}`, 'docs/scenario.md');
+    assert.equal(loadText(`${blocks[0]!}${blocks[1]!}`, 'docs/scenario.md').variants.length, 6);
+  });
   it('holds the table of keys as `testbed schema --format markdown` prints it', () => {
     const text = fs.readFileSync('docs/scenario.md', 'utf8');
     const between = /<!-- keys: .*? -->\n([\s\S]*?)<!-- end of keys -->/.exec(text);
