@@ -16,13 +16,14 @@ import type { Qdisc } from '../testbed/qdiscs/qdisc.js';
 import { qdiscs } from '../testbed/qdiscs/registry.js';
 import { queueFields } from '../testbed/records/raw.js';
 import { RecordWriter } from '../testbed/records/record-file.js';
+import { sampleAt } from './sampling.js';
 import { bottlenecksByNode } from './routing.js';
 import type { RouterBottleneck } from './routing.js';
 
 /** The discipline of a plan's queue: of a raw one by tc's first word. */
 const disciplineOf = (queue: PlanQueue): Qdisc | undefined => {
   const kind = queue.kind === 'raw' ? queue.tc?.[0] : queue.kind;
-  return qdiscs.find((qdisc) => qdisc.kind === kind);
+  return kind === undefined ? undefined : qdiscs.get(kind);
 };
 
 class RouterQueues {
@@ -54,9 +55,10 @@ class RouterQueues {
     const discipline = this.disciplines[index];
     // A discipline of another kind than the plan says would be decoded wrongly.
     const known = discipline?.kind === stats.kind ? discipline : undefined;
+    const own = known?.statsIn === 'options' ? stats.options : stats.own;
     this.writers[index]!.row(
-      this.nowNs, stats.backlogBytes, stats.backlogPackets, stats.sentBytes, stats.sentPackets, stats.drops, known ? known.decodeMarks(stats.own) : NaN,
-      ...(known ? known.decodeState(stats.own) : discipline ? discipline.state.map(() => NaN) : this.stateless),
+      this.nowNs, stats.backlogBytes, stats.backlogPackets, stats.sentBytes, stats.sentPackets, stats.drops, known ? known.decodeMarks(own) : NaN,
+      ...(known ? known.decodeState(own) : discipline ? discipline.state.map(() => NaN) : this.stateless),
     );
   };
   private readonly absent = (_index: number, errno: number): void => {
@@ -81,14 +83,9 @@ export const queue = (context: AgentContext, network: BottleneckQueues): Collect
   return {
     name: 'queue',
     start() {
-      const { loop, endNs, plan } = context;
       sampled = [...routers].map(([node, bottlenecks]) => new RouterQueues(context, network, node, bottlenecks));
       const sample = (nowNs: number): void => { for (const router of sampled) router.sample(nowNs); };
-      const interval = plan.collect.queueIntervalNs;
-      if (interval !== null) loop.every(0, interval, endNs, sample);
-      for (const edge of new Set([plan.warmupNs, endNs])) {
-        if (interval === null || edge % interval !== 0) loop.at(edge, sample);
-      }
+      sampleAt(context, context.plan.collect.queueIntervalNs, sample);
     },
     stop() {
       for (const router of sampled) router.stop();

@@ -1,9 +1,11 @@
 /**
  * TCP sockets' own figures (struct tcp_info) by NETLINK_SOCK_DIAG: include/uapi/linux/{inet_diag,sock_diag,tcp}.h.
  * A descriptor belongs to the network namespace it was opened in and can be kept open. Two ways to ask: `dumpTcp`
- * visits every socket, `TcpLookups` asks for given connections with one system call out and one or two back.
+ * visits every socket, `TcpLookups` asks for given connections with one system call out and one back for each 128.
  */
 
+import { ReceiveMany } from './receive-many.js';
+import { addressBytes } from './sockaddr.js';
 import { SystemError, bindSocket, close, setsockoptInt, socket, stable, tryRecv, trySend } from './libc.js';
 
 const AF_INET = 2;
@@ -20,7 +22,6 @@ const INET_DIAG_INFO = 2;
 const SOL_SOCKET = 1;
 const SO_RCVBUFFORCE = 33;
 const IPPROTO_TCP = 6;
-const MSG_DONTWAIT = 0x40;
 /** nlmsghdr 16 + inet_diag_req_v2 56. */
 const requestBytes = 72;
 /** States of sockets that have figures: all but LISTEN (10), TIME_WAIT (6) and the request sockets (3, 12). */
@@ -121,6 +122,8 @@ export class TcpDiag {
 const answer = stable(256 * 1024);
 const answerView = new DataView(answer.buffer);
 const request = stable(requestBytes);
+/** Answers to look-ups: one datagram each, about half a KiB. */
+const batch = new ReceiveMany(128, 1024);
 const found = new TcpDiag();
 
 /** A socket-diagnosis descriptor of the namespace this thread is in now. Close it with libc's close. @throws SystemError */
@@ -139,32 +142,8 @@ export function openDiag(): number {
   return fd;
 }
 
-/** A textual address as the hex that TcpDiag.source and .destination give: `10.0.0.1` → `0a000001`, `fd00::1` → 32 digits. @throws RangeError */
-export function addressHex(text: string): string {
-  const bad = () => new RangeError(`not an IP address: ${text}`);
-  const v4 = (dotted: string): string => {
-    const parts = dotted.split('.');
-    if (parts.length !== 4 || !parts.every((part) => /^\d{1,3}$/.test(part) && Number(part) < 256)) throw bad();
-    return parts.map((part) => Number(part).toString(16).padStart(2, '0')).join('');
-  };
-  if (!text.includes(':')) return v4(text);
-  let whole = text;
-  if (text.includes('.')) {
-    const cut = text.lastIndexOf(':') + 1;
-    const last = v4(text.slice(cut));
-    whole = `${text.slice(0, cut)}${last.slice(0, 4)}:${last.slice(4)}`;
-  }
-  const halves = whole.split('::');
-  if (halves.length > 2) throw bad();
-  const groups = (half: string | undefined) => (half ? half.split(':') : []);
-  const head = groups(halves[0]);
-  const tail = groups(halves[1]);
-  const zeros = 8 - head.length - tail.length;
-  if (halves.length === 2 ? zeros < 1 : zeros !== 0) throw bad();
-  const all = [...head, ...Array<string>(zeros).fill('0'), ...tail];
-  if (!all.every((group) => /^[0-9a-fA-F]{1,4}$/.test(group))) throw bad();
-  return all.map((group) => group.toLowerCase().padStart(4, '0')).join('');
-}
+/** A textual address as the hex that TcpDiag.source and .destination give: `10.0.0.1` → `0a000001`, `fd00::1` → 32 digits. @throws TypeError */
+export const addressHex = (text: string): string => addressBytes(text).toString('hex');
 
 function writeRequest(out: Buffer, at: number, family: number, flags: number, sequence: number): void {
   out.fill(0, at, at + requestBytes);
@@ -195,10 +174,10 @@ function parseSocket(view: DataView, from: number, to: number): boolean {
 }
 
 /** Messages of one received datagram. `each` gets (type, flags, sequence, payload from, payload to). Malformed lengths end it. */
-function messages(view: DataView, bytes: number, each: (type: number, flags: number, sequence: number, from: number, to: number) => void): void {
-  for (let at = 0; at + 16 <= bytes;) {
+function messages(view: DataView, start: number, end: number, each: (type: number, flags: number, sequence: number, from: number, to: number) => void): void {
+  for (let at = start; at + 16 <= end;) {
     const length = view.getUint32(at, true);
-    if (length < 16 || at + length > bytes) return;
+    if (length < 16 || at + length > end) return;
     each(view.getUint16(at + 4, true), view.getUint16(at + 6, true), view.getUint32(at + 8, true), at + 16, at + length);
     at += (length + 3) & ~3;
   }
@@ -215,7 +194,7 @@ function dumpFamily(fd: number, family: number, visit: (socket: TcpDiag) => void
     const bytes = tryRecv(fd, answer, answer.length, 0);
     if (bytes === -4 /* EINTR */) continue;
     if (bytes < 0) throw new SystemError('recv', -bytes, 'inet_diag dump');
-    messages(answerView, bytes, (type, _flags, answered, from, to) => {
+    messages(answerView, 0, bytes, (type, _flags, answered, from, to) => {
       if (answered !== mine) return; // left over from an earlier, abandoned question
       if (type === NLMSG_DONE) done = true;
       else if (type === NLMSG_ERROR) throw new SystemError('inet_diag', -answerView.getInt32(from, true));
@@ -288,25 +267,27 @@ export class TcpLookups {
     const sent = trySend(this.fd, this.requests.subarray(first * requestBytes, end * requestBytes), (end - first) * requestBytes, 0);
     if (sent < 0) throw new SystemError('send', -sent, 'inet_diag look-up');
     for (let left = end - first; left > 0;) {
-      // The kernel answered before send returned: nothing to wait for. One answer a datagram.
-      const bytes = tryRecv(this.fd, answer, answer.length, MSG_DONTWAIT);
-      if (bytes === -4 /* EINTR */) continue;
-      if (bytes < 0) throw new SystemError('recv', -bytes, 'inet_diag look-up');
-      messages(answerView, bytes, (type, _flags, answered, from, to) => {
-        const index = (answered - base) >>> 0;
-        if (index >= end - first) return;
-        const key = this.keys[first + index]!;
-        if (type === SOCK_DIAG_BY_FAMILY) {
-          left--;
-          if (to - from >= 72 && parseSocket(answerView, from, to)) visit(key, found);
-          else absent(key);
-        } else if (type === NLMSG_ERROR) {
-          left--;
-          const error = answerView.getInt32(from, true);
-          if (error === -2 /* ENOENT */) absent(key);
-          else throw new SystemError('inet_diag look-up', -error);
-        }
-      });
+      // The kernel answered before send returned: nothing to wait for.
+      const received = batch.receive(this.fd);
+      if (received === -4 /* EINTR */) continue;
+      if (received < 0) throw new SystemError('recvmmsg', -received, 'inet_diag look-up');
+      for (let i = 0; i < received; i++) {
+        messages(batch.view, batch.offset(i), batch.offset(i) + batch.length(i), (type, _flags, answered, from, to) => {
+          const index = (answered - base) >>> 0;
+          if (index >= end - first) return;
+          const key = this.keys[first + index]!;
+          if (type === SOCK_DIAG_BY_FAMILY) {
+            left--;
+            if (to - from >= 72 && parseSocket(batch.view, from, to)) visit(key, found);
+            else absent(key);
+          } else if (type === NLMSG_ERROR) {
+            left--;
+            const error = batch.view.getInt32(from, true);
+            if (error === -2 /* ENOENT */) absent(key);
+            else throw new SystemError('inet_diag look-up', -error);
+          }
+        });
+      }
     }
   }
 }

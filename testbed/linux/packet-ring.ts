@@ -5,6 +5,7 @@
  * handed them, after the queue discipline). Nothing but `poll` costs the reader system calls: none at all.
  */
 
+import koffi from 'koffi';
 import { addressOf } from './address.js';
 import { SystemError, bindSocket, close, mmapShared, setsockoptBytes, socket, stable, tryGetsockopt } from './libc.js';
 
@@ -19,6 +20,8 @@ const TPACKET_V3 = 2;
 const SOL_SOCKET = 1;
 const SO_ATTACH_FILTER = 26;
 const TP_STATUS_USER = 1;
+const MADV_DONTFORK = 10;
+const madvise = koffi.load(null).func('int madvise(void *address, size_t length, int advice)') as unknown as (address: Uint8Array, length: number, advice: number) => number;
 export const PACKET_OUTGOING = 4;
 
 // struct tpacket_block_desc and, in the packet's header, struct tpacket3_hdr (48 bytes) with struct sockaddr_ll behind it
@@ -127,7 +130,11 @@ export class PacketRing {
       request.writeUInt32LE((blockBytes / 2048) * blocks, 12);
       request.writeUInt32LE(retireMs, 16);
       setsockoptBytes(this.fd, SOL_PACKET, PACKET_RX_RING, request, 28);
-      this.view = new DataView(mmapShared(this.fd, blocks * blockBytes));
+      const memory = mmapShared(this.fd, blocks * blockBytes);
+      // Children are started while rings are mapped. UML 6.12 loses count of the ring's pages when they are copied
+      // into a child's page tables (it frees them while they are in use), and a child has no use for them anyway.
+      if (madvise(new Uint8Array(memory), memory.byteLength, MADV_DONTFORK) < 0) throw new SystemError('madvise', koffi.errno(), 'MADV_DONTFORK');
+      this.view = new DataView(memory);
       this.attach(filter);
       // Only now: between socket and filter nothing may come in.
       const address = stable(20);

@@ -16,7 +16,7 @@ const RTM_GETQDISC = 38;
 const NLMSG_ERROR = 2;
 const NLM_F_REQUEST = 1;
 const NLM_F_ECHO = 8;
-const [TCA_KIND, TCA_STATS2] = [1, 7] as const;
+const [TCA_KIND, TCA_OPTIONS, TCA_STATS2] = [1, 2, 7] as const;
 const [TCA_STATS_BASIC, TCA_STATS_QUEUE, TCA_STATS_APP, TCA_STATS_PKT64] = [1, 3, 4, 8] as const;
 /** nlmsghdr 16 + tcmsg 20. */
 const requestBytes = 36;
@@ -34,6 +34,8 @@ export class QdiscStats {
   backlogPackets = NaN;
   /** TCA_STATS_APP: the discipline's own, valid during the visit; absent where it has none. */
   own: Buffer | undefined;
+  /** TCA_OPTIONS: some disciplines keep statistics there. As above. */
+  options: Buffer | undefined;
 }
 
 export interface QdiscPlace { readonly ifindex: number; /** tc handle, `10:` = 0x00100000. */ readonly handle: number }
@@ -117,13 +119,15 @@ export class QdiscStatsReader {
   private decode(from: number, to: number): boolean {
     const { stats } = this;
     const { view, data } = this.answers;
-    stats.own = undefined;
+    stats.own = stats.options = undefined;
     stats.sentBytes = stats.sentPackets = stats.drops = stats.backlogBytes = stats.backlogPackets = NaN;
     let found = false;
     attributes(view, from, to, (type, at, end) => {
       if (type === TCA_KIND) {
         // The same text as before needs no new string.
         if (!sameText(data, at, end, stats.kind)) stats.kind = data.toString('latin1', at, Math.max(at, end - 1));
+      } else if (type === TCA_OPTIONS) {
+        stats.options = data.subarray(at, end);
       } else if (type === TCA_STATS2) {
         found = true;
         attributes(view, at, end, (inner, innerAt, innerEnd) => {
