@@ -14,6 +14,7 @@ import { SystemError, bindSocket, close, setsockoptInt, socket, stable, tryConne
 import { ReceiveMany } from '../testbed/linux/receive-many.js';
 import { familyOf, socketAddress } from '../testbed/linux/sockaddr.js';
 import type { PlanProbe } from '../testbed/plan/plan.js';
+import { isLost } from './probes.js';
 import type { ProbeRecord, ProbeTool } from './probes.js';
 
 const SOCK_DGRAM_NONBLOCK_CLOEXEC = 2 | 0o4000 | 0o2000000;
@@ -32,6 +33,7 @@ class Probe {
   private echoed: Float64Array;
   private readonly answered: Uint8Array;
   private next = 0;
+  private longestRtt = 0;
   private readonly payload: Buffer;
   private source = -1;
   private echo = -1;
@@ -134,19 +136,22 @@ class Probe {
       this.answered[seq] = 1;
       const forward = this.arrived[seq]! - this.sent[seq]!;
       const reverse = this.arrival(i, nowNs) - this.echoed[seq]!;
+      if (forward + reverse > this.longestRtt) this.longestRtt = forward + reverse;
       this.record(this.probe.id, seq, this.sent[seq]!, forward + reverse, forward, reverse);
     }
   };
 
   stop(): void {
+    const endedNs = this.context.now();
     for (const fd of [this.source, this.echo]) {
       if (fd < 0) continue;
       this.context.loop.unwatch(fd);
       close(fd);
     }
     for (let seq = 0; seq < this.next; seq++) {
-      // Its answer never came; when the way back lost it, the way there was still measured.
-      if (this.answered[seq] === 0) this.record(this.probe.id, seq, this.sent[seq]!, NaN, this.arrived[seq]! - this.sent[seq]!, NaN);
+      if (this.answered[seq] === 1 || !isLost(this.sent[seq]!, endedNs, this.longestRtt)) continue;
+      // When the way back lost it, the way there was still measured.
+      this.record(this.probe.id, seq, this.sent[seq]!, NaN, this.arrived[seq]! - this.sent[seq]!, NaN);
     }
     if (this.unsent > 0) this.context.finding('warning', 'probe-not-sent', `probe ${this.probe.name}: ${this.unsent} of ${this.next} packets could not be sent by ${this.probe.src}; they count as lost.`);
   }

@@ -1,6 +1,6 @@
 /**
  * Probes of the plan, each by its tool, all into raw/probes.rec. A new probe tool is one file and one line here.
- * An unanswered probe is one row with NaN delays, written at the end.
+ * A lost probe is one row with NaN delays, written at the end.
  */
 
 import type { AgentContext, Collector } from '../testbed/agent/context.js';
@@ -17,6 +17,12 @@ export interface ProbeTool {
 /** @param record a row of probeFields: probe, seq, sent (ns), RTT and one-way delays there and back (ns or NaN) */
 export type ProbeToolFactory = (context: AgentContext, probes: readonly PlanProbe[], record: ProbeRecord) => ProbeTool;
 export type ProbeRecord = (probe: number, seq: number, sentNs: number, rttNs: number, forwardNs: number, reverseNs: number) => void;
+
+/**
+ * Whether a probe without an answer is lost, rather than on its way when the run ended: sent longer ago than twice
+ * the longest round trip seen. Those on their way are left out, or a full queue at the end would look like loss.
+ */
+export const isLost = (sentNs: number, endedNs: number, longestRttNs: number): boolean => endedNs - sentNs > 2 * longestRttNs;
 
 const tools: Readonly<Record<PlanProbe['tool'], ProbeToolFactory>> = { builtin: prober, ping };
 
