@@ -10,6 +10,7 @@ import type { Plan, PlanDirection, PlanFlow, PlanInterface } from '../plan/plan.
 import { captureFields, probeFields, queueFields, socketFields } from './raw.js';
 import type { AgentLine, FlowRow } from './raw.js';
 import { RecordWriter } from './record-file.js';
+import type { RunJson } from './run-json.js';
 
 export interface SyntheticOptions {
   /** Packets arriving at BL1. */
@@ -213,3 +214,9 @@ export function writeSyntheticRaw(runDir: string, options: SyntheticOptions): Pl
   fs.writeFileSync(path.join(raw, 'agent.jsonl'), lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
   return plan;
 }
+
+/** A run.json to go with it. */
+export const runJson = (over: Partial<RunJson> = {}): RunJson => ({
+  schema: 1, name: 'synthetic', planHash: '0123456789abcdef', engine: 'kernel', machine: 'uml:6.12', clock: 'virtual', hosts: 'netns', kernel: { release: '6.12.117' },
+  toolVersions: { iperf3: '3.12' }, seed: 1, varied: {}, gitCommit: null, started: '2026-01-01T00:00:00.000Z', ended: '2026-01-01T00:00:02.000Z', status: 'complete', findings: [], facts: {}, counts: {}, ...over,
+});

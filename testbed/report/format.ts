@@ -23,3 +23,9 @@ export function formatBps(bps: number | null | undefined): string {
 export function formatVaried(varied: Readonly<Record<string, string>>): string {
   return Object.entries(varied).map(([key, value]) => `${key}=${value}`).join(', ');
 }
+
+/** `93.7 … 193 ms`: the unit once when both have it. */
+export function formatRange(low: string, high: string): string {
+  const at = low.indexOf(' ');
+  return at > 0 && high.endsWith(low.slice(at)) ? `${low.slice(0, at)} … ${high}` : `${low} … ${high}`;
+}

@@ -68,7 +68,7 @@ export async function readSeries(runDir: string, plan: Plan, complete: boolean):
     const delays = await database.rows<{ bottleneck: string; bin: number; q: number[]; max: number }>(`
       SELECT bottleneck, ${bin('t', delayBin)} AS bin, quantile_cont(delay, [0.05, 0.5, 0.95]) AS q, max(delay) AS max FROM (${delaySource}) WHERE delay IS NOT NULL GROUP BY ALL ORDER BY ALL`);
     const cdfs = await database.rows<{ bottleneck: string; ms: number[]; n: number }>(`
-      SELECT bottleneck, quantile_cont(delay, [${cdfLevels.join(', ')}]) AS ms, count(*) AS n FROM (${delaySource}) WHERE delay IS NOT NULL AND t >= ${window.open} GROUP BY ALL ORDER BY ALL`);
+      SELECT bottleneck, quantile_cont(delay, [${cdfLevels.join(', ')}]) AS ms, count(*) AS n FROM (${delaySource}) WHERE delay IS NOT NULL AND t >= ${window.open} GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL`);
 
     const backlogs = await database.rows<{ bottleneck: string; bin: number; mean: number; low: number; high: number; drops: number }>(`
       SELECT bottleneck, ${bin('t', delayBin)} AS bin, avg(backlog_packets) AS mean, min(backlog_packets) AS low, max(backlog_packets) AS high, max(drops) AS drops

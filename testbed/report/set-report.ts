@@ -8,7 +8,7 @@ import type { Summary, SummaryCombination, SummaryFigure } from '../analysis/sum
 import { openDatabase, sqlPath } from '../records/database.js';
 import { parquetOf, readPlan } from '../records/ingest.js';
 import { readRunJson } from '../records/run-json.js';
-import { dash, formatBps, formatMs, formatNumber, formatPercent, formatSeconds, formatVaried } from './format.js';
+import { dash, formatBps, formatMs, formatNumber, formatPercent, formatRange, formatSeconds, formatVaried } from './format.js';
 import { page, table } from './page.js';
 import type { Cell } from './page.js';
 import { cdfLevels } from './series.js';
@@ -102,7 +102,7 @@ const link = (run: string): string => `${encodeURIComponent(run)}/report.html`;
 
 function withInterval(figure: SummaryFigure | undefined, format: Shown['format']): Cell {
   if (figure === undefined || figure.median === null) return dash;
-  return figure.ci95 === null ? format(figure.median) : { html: `${escapeHtml(format(figure.median))}<small>${escapeHtml(format(figure.ci95[0]))} … ${escapeHtml(format(figure.ci95[1]))}</small>` };
+  return figure.ci95 === null ? format(figure.median) : { html: `${escapeHtml(format(figure.median))}<small>${escapeHtml(formatRange(format(figure.ci95[0]), format(figure.ci95[1])))}</small>` };
 }
 
 const pooledRuns = 3;

@@ -117,7 +117,8 @@ function legendOf(entries: readonly { readonly name: string; readonly colour: nu
 
 /** @returns '' when there is nothing to draw */
 export function linePlot(plot: LinePlot): string {
-  const drawn = plot.series.filter((series) => series.points.some(([, y]) => y !== null && Number.isFinite(y)));
+  // A single point draws no line.
+  const drawn = plot.series.filter((series) => series.points.filter(([, y]) => y !== null && Number.isFinite(y)).length > 1);
   if (drawn.length === 0) return '';
   const xs = range(drawn.flatMap((series) => series.points.map(([x]) => x)), plot.x);
   const ys = range((function* values() {
