@@ -1,6 +1,7 @@
 /** For tests of disciplines: packets, a seeded random source, and a context that remembers what was dropped. */
 
 import type { AqmContext, AqmKind, DropReason, QueueDiscipline, QueuedPacket } from '../aqm.js';
+import { perturbHash } from '../integer.js';
 import { aqms } from '../registry.js';
 
 export interface TestPacket extends QueuedPacket {
@@ -17,11 +18,7 @@ export function packet(fields: Partial<TestPacket> = {}): TestPacket {
 }
 
 /** Mixes a small number into a u32 as a flow key would be. */
-export function keyOf(flow: number): number {
-  let h = Math.imul(flow + 1, 0x9e3779b1);
-  h = Math.imul(h ^ (h >>> 15), 0x2c1b3c6d);
-  return (h ^ (h >>> 13)) >>> 0;
-}
+export const keyOf = (flow: number): number => perturbHash(flow, 0x9e3779b9);
 
 /** xorshift32 (Marsaglia 2003). */
 export function randomSource(seed: number): () => number {
