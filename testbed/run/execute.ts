@@ -83,7 +83,7 @@ export async function execute(options: ExecuteOptions): Promise<ExecuteResult> {
 
   meter.analysing();
   options.onProgress?.(meter);
-  const { kernel, toolVersions, ...others } = facts as { kernel?: RunJson['kernel']; toolVersions?: Record<string, string> };
+  const { kernel, toolVersions, ...others } = facts as { kernel?: string; toolVersions?: Record<string, string> };
   delete (others as { type?: string }).type;
   let error = outcome.error ?? findings.find((finding) => finding.level === 'failed')?.message ?? null;
   let counts: Readonly<Record<string, number>> = {};
@@ -107,7 +107,7 @@ export async function execute(options: ExecuteOptions): Promise<ExecuteResult> {
     : 'complete';
   const ended: RunJson = {
     ...started,
-    kernel: kernel ?? null,
+    kernel: kernel === undefined ? null : { release: kernel },
     toolVersions: toolVersions ?? {},
     facts: others,
     findings: findings.map(({ type: _type, ...finding }) => finding),
