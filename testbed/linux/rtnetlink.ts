@@ -155,6 +155,7 @@ export const setQdisc = (ifindex: number, parent: number, handle: number, qdisc:
   type: RTM.newQdisc, flags: change ? 0 : NLM_F_CREATE | NLM_F_EXCL, body: tcHeader(ifindex, handle, parent),
   attributes: [attributeString(1, qdisc.kind), ...optionsAttribute(qdisc), ...sizeTable(qdisc.overheadBytes)],
 });
+export const deleteQdisc = (ifindex: number, parent: number, handle: number): Request => ({ type: RTM.delQdisc, flags: 0, body: tcHeader(ifindex, handle, parent) });
 export const setClass = (ifindex: number, parent: number, classid: number, options: TcOptions, change = false): Request => ({
   type: RTM.newClass, flags: change ? 0 : NLM_F_CREATE | NLM_F_EXCL, body: tcHeader(ifindex, classid, parent), attributes: [attributeString(1, options.kind), ...optionsAttribute(options)],
 });

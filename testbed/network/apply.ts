@@ -10,34 +10,43 @@ import { NetlinkError, NetlinkSocket, type Request } from '../linux/netlink.js';
 import {
   deleteLinkGroup, handleOf, handleWord, linkUp, listLinks, newAddress, newFilter, newNeighbour, newRoute, newVeth, parseLink, setClass, setQdisc, TC_H_INGRESS,
 } from '../linux/rtnetlink.js';
+import { qdiscs } from '../qdiscs/registry.js';
 import { linkGroup, redirectOptions, type Layout, type Step } from './steps.js';
 
 const protocols = { all: 3, ip: 0x0800, ipv6: 0x86dd } as const; // ETH_P_…
 const ingressHandle = handleOf(0xffff);
 
-/** What a step does, for messages. */
-export function describe(step: Step): string {
+/** Where a step happens and what it does, for messages. */
+export function describe(step: Step): { readonly where: string; readonly what: string } {
+  if (step.do === 'namespace') return { where: `node ${step.node}`, what: 'make it' };
+  if (step.do === 'sysctl') return { where: `node ${step.node}`, what: `set sysctl ${step.name} = ${step.value}` };
+  if (step.do === 'link') return { where: `node ${step.a.node}, device ${step.a.device}`, what: `link it with device ${step.b.device} of node ${step.b.node}` };
+  const where = `node ${step.node}, device ${step.device}`;
   switch (step.do) {
-    case 'namespace': return `make node ${step.node}`;
-    case 'sysctl': return `node ${step.node}: set sysctl ${step.name} = ${step.value}`;
-    case 'link': return `link ${step.a.node} ${step.a.device} with ${step.b.node} ${step.b.device}`;
-    case 'offloads': return `node ${step.node}, device ${step.device}: turn segmentation offloads off`;
-    case 'address': return `node ${step.node}, device ${step.device}: add address ${step.address}`;
-    case 'neighbour': return `node ${step.node}, device ${step.device}: set neighbour ${step.address}`;
-    case 'route': return `node ${step.node}, device ${step.device}: add route to ${step.to} by ${step.via}`;
-    case 'qdisc': return `node ${step.node}, device ${step.device}: set qdisc ${[step.kind, ...step.words].join(' ')}`;
-    case 'tc': return `node ${step.node}, device ${step.device}: set qdisc ${step.words.join(' ')}`;
-    case 'class': return `node ${step.node}, device ${step.device}: set class ${handleWord(step.classid)} ${[step.kind, ...step.words].join(' ')}`;
-    case 'filter': return `node ${step.node}, device ${step.device}: add filter ${[step.kind, ...step.words].join(' ')}`;
-    case 'redirect': return `node ${step.node}, device ${step.device}: redirect to ${step.to.device}`;
+    case 'offloads': return { where, what: 'turn segmentation offloads off' };
+    case 'address': return { where, what: `add address ${step.address}` };
+    case 'neighbour': return { where, what: `set neighbour ${step.address}` };
+    case 'route': return { where, what: `add route to ${step.to} by ${step.via}` };
+    case 'qdisc': return { where, what: `set queue discipline ${[step.kind, ...step.words].join(' ')}` };
+    case 'tc': return { where, what: `set queue discipline ${step.words.join(' ')}` };
+    case 'class': return { where, what: `set class ${handleWord(step.classid)} ${[step.kind, ...step.words].join(' ')}` };
+    case 'filter': return { where, what: `add filter ${[step.kind, ...step.words].join(' ')}` };
+    case 'redirect': return { where, what: `redirect to ${step.to.device}` };
   }
 }
+const couldNot = (step: Step): string => {
+  const { where, what } = describe(step);
+  return `${where}: could not ${what}`;
+};
 
 function remedy(step: Step, code: string): string {
   if (code === 'EPERM' || code === 'EACCES') return 'run as root, or use --machine uml';
   if (code === 'ENOENT' || code === 'EOPNOTSUPP' || code === 'ENOSYS') {
     switch (step.do) {
-      case 'qdisc': case 'class': return `this kernel may lack ${step.kind} (CONFIG_NET_SCH_${step.kind.toUpperCase()}); use --machine uml, whose kernel has it, or another queue`;
+      case 'qdisc': case 'class': {
+        const since = qdiscs.get(step.kind)?.since;
+        return `this kernel may lack ${step.kind} (CONFIG_NET_SCH_${step.kind.toUpperCase()}${since ? `, Linux ${since} and later` : ''}); use --machine uml${since ? ' with a newer kernel' : ', whose kernel has it'}, or another queue`;
+      }
       case 'filter': return `this kernel may lack the classifier ${step.kind} (CONFIG_NET_CLS_${step.kind.toUpperCase()}); use --machine uml`;
       case 'redirect': return 'this kernel may lack the action mirred or the classifiers matchall and u32 (CONFIG_NET_ACT_MIRRED, NET_CLS_MATCHALL, NET_CLS_U32); use --machine uml';
       case 'link': return 'this kernel may lack veth (CONFIG_VETH); use --machine uml';
@@ -54,9 +63,9 @@ function remedy(step: Step, code: string): string {
 
 /** A step failed: what, where, the kernel's words, how to mend it. */
 export function stepError(step: Step, error: unknown): unknown {
-  if (error instanceof NetlinkError || error instanceof SystemError) return new UserError(`could not ${describe(step)}: ${error.message}; ${remedy(step, error.code)}`, 1, { cause: error });
+  if (error instanceof NetlinkError || error instanceof SystemError) return new UserError(`${couldNot(step)}: ${error.message}; ${remedy(step, error.code)}`, 1, { cause: error });
   const code = (error as NodeJS.ErrnoException | null)?.code;
-  if (step.do === 'sysctl' && typeof code === 'string') return new UserError(`could not ${describe(step)}: ${code}; ${remedy(step, code)}`, 1, { cause: error });
+  if (step.do === 'sysctl' && typeof code === 'string') return new UserError(`${couldNot(step)}: ${code}; ${remedy(step, code)}`, 1, { cause: error });
   return error;
 }
 
@@ -136,8 +145,8 @@ export function runTc(hosts: Hosts, verb: 'add' | 'change', step: Step & { do: '
     hosts.inside(step.node, () => execFileSync('tc', ['qdisc', verb, 'dev', step.device, 'parent', handleWord(step.parent), 'handle', handleWord(step.handle), ...step.words], { stdio: ['ignore', 'ignore', 'pipe'], encoding: 'utf8' }));
   } catch (error) {
     const { code, stderr } = error as { code?: unknown; stderr?: unknown };
-    if (code === 'ENOENT') throw new UserError(`could not ${describe(step)}: tc is not installed; install iproute2`, 1, { cause: error });
-    throw new UserError(`could not ${describe(step)}: tc says: ${String(stderr).trim()}; check the queue's tc words`, 1, { cause: error });
+    if (code === 'ENOENT') throw new UserError(`${couldNot(step)}: tc is not installed; install iproute2`, 1, { cause: error });
+    throw new UserError(`${couldNot(step)}: tc says: ${String(stderr).trim()}; check the queue's tc words`, 1, { cause: error });
   }
 }
 
