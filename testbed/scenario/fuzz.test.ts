@@ -33,7 +33,7 @@ describe('the loader, given broken files', () => {
         text = text.slice(0, at) + m.text + text.slice(at + m.length);
       }
       survives(text);
-    }), { numRuns: 800, seed: 1 });
+    }), { numRuns: 400, seed: 1 });
   });
 
   it('answers values of any shape in any place likewise', function () {
@@ -42,17 +42,17 @@ describe('the loader, given broken files', () => {
     const value = fc.oneof(fc.json({ maxDepth: 3 }), nasty, fc.double().map(String), fc.string());
     fc.assert(fc.property(fc.constantFrom(...paths), value, fc.constantFrom(...paths), value, (p, v, q, w) => {
       survives(corpus.find((text) => text.includes('name: parking-lot'))!, [`${p}=${v}`, `${q}=${w}`]);
-    }), { numRuns: 800, seed: 2 });
+    }), { numRuns: 400, seed: 2 });
   });
 
   it('answers any text likewise', function () {
     this.timeout(60_000);
-    fc.assert(fc.property(fc.array(fc.oneof(nasty, fc.string({ maxLength: 5 })), { maxLength: 40 }).map((parts) => parts.join('')), (text) => survives(text)), { numRuns: 800, seed: 3 });
+    fc.assert(fc.property(fc.array(fc.oneof(nasty, fc.string({ maxLength: 5 })), { maxLength: 40 }).map((parts) => parts.join('')), (text) => survives(text)), { numRuns: 400, seed: 3 });
   });
 
   it('answers text that is made to take long', function () {
     this.timeout(120_000);
-    const n = 250_000;
+    const n = 20_000;
     const long = (unit: string): string => unit.repeat(Math.floor(n / unit.length));
     const start = 'name: t\ntopology:\n  routers: [R1]\n  hosts: { S: { count: 4000, at: R1 } }\n';
     for (const text of [

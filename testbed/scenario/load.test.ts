@@ -246,6 +246,10 @@ describe('a file that is not a scenario', () => {
     assert.ok(problemsOf(good.replace('BL:', 'constructor:').replace('R1 }', 'toString }')).length > 0);
     assert.equal(({} as { polluted?: unknown }).polluted, undefined);
   });
+  it('is refused when one value is longer than any could be meant', () => {
+    refused(replaced('name: t', `name: ${'t'.repeat(5000)}`), 1, 'name', /a text of 5000 characters is too long; expected at most 1000/);
+    loadText(`${good}description: ${'words '.repeat(1000)}\n`, 'x.yaml');
+  });
   it('is refused when it has tags or keys that are not words', () => {
     assert.ok(problemsOf(`${good}description: !!binary aGVsbG8=\n`).length > 0);
     assert.ok(problemsOf(`${good}? [a, b]\n: c\n`).some((p) => /a key is not a word/.test(p.message)));
