@@ -33,8 +33,6 @@ const addresses = {
 for (const node of ['s', 'R1', 'R2', 'd']) {
   ip(`netns add ${node}`);
   ip(`-n ${node} link set lo up`);
-  // A neighbour once found stays: no ARP takes a place in the queue while packets are counted.
-  run('ip', 'netns', 'exec', node, 'sysctl', '-qw', 'net.ipv4.neigh.default.base_reachable_time_ms=1000000000', 'net.ipv6.neigh.default.base_reachable_time_ms=1000000000');
 }
 for (const [a, da, b, db, v4, v6] of [['s', 'eth', 'R1', 'ds', '10.0.1', 'fd00:1'], ['R1', 'bl', 'R2', 'bl', '10.0.9', 'fd00:9'], ['d', 'eth', 'R2', 'dd', '10.0.2', 'fd00:2']] as const) {
   ip(`link add name ${da} netns ${a} type veth peer name ${db} netns ${b}`);
@@ -43,6 +41,11 @@ for (const [a, da, b, db, v4, v6] of [['s', 'eth', 'R1', 'ds', '10.0.1', 'fd00:1
     ip(`-n ${node} addr add ${v4}.${last}/24 dev ${device}`);
     ip(`-n ${node} addr add ${v6}::${last}/64 dev ${device} nodad`);
     ip(`-n ${node} link set ${device} up`);
+  }
+  // Neighbours are known for good: no ARP takes a place in the queue while packets are counted.
+  for (const [node, device, other, otherDevice, last] of [[a, da, b, db, 2], [b, db, a, da, 1]] as const) {
+    const [{ address }] = JSON.parse(run('ip', '-n', other, '-j', 'link', 'show', 'dev', otherDevice)) as [{ address: string }];
+    for (const neighbour of [`${v4}.${last}`, `${v6}::${last}`]) ip(`-n ${node} neigh replace ${neighbour} lladdr ${address} dev ${device} nud permanent`);
   }
 }
 for (const node of ['s', 'd'] as const) {
@@ -93,7 +96,7 @@ interface Phase {
   /** How long the loop goes on after the window, ns. */
   readonly drainNs?: number;
 }
-interface Capture { t: number; key: string; size: number; flow: number; direction: number; leaving: boolean; ecn: number; forward: number }
+interface Capture { place: number; t: number; key: string; size: number; flow: number; direction: number; leaving: boolean; ecn: number; forward: number }
 interface PhaseResult {
   readonly findings: readonly { level: string; rule: string; message: string }[];
   readonly records: Readonly<Record<string, readonly Readonly<Record<string, number>>[]>>;
@@ -185,8 +188,8 @@ function rows(path: string): Record<string, number>[] {
   }
   return out;
 }
-const captures = (result: PhaseResult, node = 'R1'): Capture[] => (result.records[`captures-${node}.rec`] ?? []).map((row) => ({
-  t: row['t']!, key: `${row['key_hi']}:${row['key_lo']}`, size: row['size']!, flow: row['flow']!, direction: row['direction']!, leaving: row['leaving'] === 1, ecn: row['ecn']!, forward: row['forward']!,
+const captures = (result: PhaseResult, node = 'R1'): Capture[] => (result.records[`captures-${node}.rec`] ?? []).map((row, place) => ({
+  place, t: row['t']!, key: `${row['key_hi']}:${row['key_lo']}`, size: row['size']!, flow: row['flow']!, direction: row['direction']!, leaving: row['leaving'] === 1, ecn: row['ecn']!, forward: row['forward']!,
 }));
 
 /** Arrivals paired with departures by key, in order. */
@@ -260,7 +263,7 @@ for (const shaper of ['htb', 'tbf'] as const) {
   });
   const { pairs } = pair(captures(result));
   out[`cbr-${shaper}`] = {
-    findings: result.findings, ...balance(result), sent, packets: pairs.map(({ arrival, departure }) => [arrival.t, departure ? departure.t : null]),
+    findings: result.findings, ...balance(result), sentAt: sent, packets: pairs.map(({ arrival, departure }) => [arrival.t, departure ? departure.t : null, arrival.place, departure ? departure.place : null]),
     samples: result.records['queue-BL.rec'], reverse: result.records['queue-BL.reverse.rec']!.length,
   };
 }
@@ -298,14 +301,14 @@ for (const queueWords of ['codel ecn', 'red limit 1000000 min 15000 max 45000 av
 {
   const result = phase({
     rateBps: 10e6, queue: 'pfifo limit 100', durationNs: 1.2e9, wire: { forward: 'delay 5ms', reverse: 'delay 20ms' },
-    probes: [{ startNs: 1e8, stopNs: 1e9 }, { tool: 'ping', startNs: 1.05e8, stopNs: 1e9 }, { startNs: 1.02e8, stopNs: 1e9, srcAddress: addresses[6].s, dstAddress: addresses[6].d, port: 7001 }], collectors: [packets, probes],
+    probes: [{ startNs: 1e8, stopNs: 1e9 }, { tool: 'ping', startNs: 1.05e8, stopNs: 1e9, intervalNs: 2e7 }, { startNs: 1.02e8, stopNs: 1e9, srcAddress: addresses[6].s, dstAddress: addresses[6].d, port: 7001 }], collectors: [packets, probes],
   });
   out['probes'] = { findings: result.findings, rows: result.records['probes.rec'], ping: fs.readFileSync(`${result.raw}/ping-p1.txt`, 'utf8'), flows: captures(result).map(({ flow, forward, leaving }) => `${flow}${forward}${leaving}`) };
 }
 {
   const result = phase({
     rateBps: 10e6, queue: 'pfifo limit 100', durationNs: 2.2e9, wire: { reverse: 'delay 20ms loss 20%' },
-    probes: [{ startNs: 1e8, stopNs: 2e9 }, { tool: 'ping', startNs: 1.05e8, stopNs: 2e9 }], collectors: [probes],
+    probes: [{ startNs: 1e8, stopNs: 2e9 }, { tool: 'ping', startNs: 1.05e8, stopNs: 2e9, intervalNs: 2.5e7 }], collectors: [probes],
   });
   out['lossy'] = { findings: result.findings, rows: result.records['probes.rec'], ping: fs.readFileSync(`${result.raw}/ping-p1.txt`, 'utf8') };
 }

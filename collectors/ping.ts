@@ -13,8 +13,8 @@ import { hasEnded, waitForEnd } from '../testbed/linux/wait-child.js';
 import type { PlanProbe } from '../testbed/plan/plan.js';
 import { parsePing } from './ping-output.js';
 import type { PingAnswer } from './ping-output.js';
-import { isLost } from './probes.js';
-import type { ProbeRecord, ProbeTool } from './probes.js';
+import { isLost } from './probe-tool.js';
+import type { ProbeRecord, ProbeTool } from './probe-tool.js';
 
 /** ping needs room for a struct timeval to time an answer. */
 const smallestPayload = 16;

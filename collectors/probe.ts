@@ -5,7 +5,7 @@
  * time arrivals are the kernel's own receive time stamps (SO_TIMESTAMPNS, socket(7)); in virtual time nothing passes
  * between arrival and our wake-up.
  *
- * Four system calls a probe besides the loop's: send, receive, send, receive.
+ * Six system calls a probe besides the loop's: clock, send, receive, clock, send, receive.
  */
 
 import { UserError } from '../testbed/errors.js';
@@ -14,8 +14,8 @@ import { SystemError, bindSocket, close, setsockoptInt, socket, stable, tryConne
 import { ReceiveMany } from '../testbed/linux/receive-many.js';
 import { familyOf, socketAddress } from '../testbed/linux/sockaddr.js';
 import type { PlanProbe } from '../testbed/plan/plan.js';
-import { isLost } from './probes.js';
-import type { ProbeRecord, ProbeTool } from './probes.js';
+import { isLost } from './probe-tool.js';
+import type { ProbeRecord, ProbeTool } from './probe-tool.js';
 
 const SOCK_DGRAM_NONBLOCK_CLOEXEC = 2 | 0o4000 | 0o2000000;
 const SOL_SOCKET = 1;
@@ -83,10 +83,10 @@ class Probe {
     });
   }
 
-  private readonly send = (nowNs: number): void => {
+  private readonly send = (): void => {
     const seq = this.next++;
-    // Real time: as late as possible; virtual time stands still.
-    const sentNs = this.context.clock === 'real' ? this.context.now() : nowNs;
+    // Not when the loop woke: other timers of this instant, or a garbage collection, may have come in between.
+    const sentNs = this.context.now();
     this.payload.writeUInt32LE(seq, 0);
     if (this.payload.length >= wholePayload) {
       this.payload.writeUInt32LE(this.probe.id, 4);
@@ -116,7 +116,7 @@ class Probe {
       if (!(seq < this.next)) continue;
       if (Number.isNaN(this.arrived[seq])) {
         this.arrived[seq] = this.arrival(i, nowNs);
-        this.echoed[seq] = this.context.clock === 'real' ? this.context.now() : nowNs;
+        this.echoed[seq] = this.context.now();
       }
       this.payload.writeUInt32LE(seq, 0);
       if (this.payload.length >= wholePayload) {
