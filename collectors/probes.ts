@@ -1,0 +1,49 @@
+/**
+ * Probes of the plan, each by its tool, all into raw/probes.rec. A new probe tool is one file and one line here.
+ * A lost probe is one row with NaN delays, written at the end.
+ */
+
+import type { AgentContext, Collector } from '../testbed/agent/context.js';
+import type { PlanProbe } from '../testbed/plan/plan.js';
+import { probeFields } from '../testbed/records/raw.js';
+import { RecordWriter } from '../testbed/records/record-file.js';
+import { ping } from './ping.js';
+import { prober } from './probe.js';
+
+export interface ProbeTool {
+  start(): void;
+  stop(): void;
+}
+/** @param record a row of probeFields: probe, seq, sent (ns), RTT and one-way delays there and back (ns or NaN) */
+export type ProbeToolFactory = (context: AgentContext, probes: readonly PlanProbe[], record: ProbeRecord) => ProbeTool;
+export type ProbeRecord = (probe: number, seq: number, sentNs: number, rttNs: number, forwardNs: number, reverseNs: number) => void;
+
+/**
+ * Whether a probe without an answer is lost, rather than on its way when the run ended: sent longer ago than twice
+ * the longest round trip seen. Those on their way are left out, or a full queue at the end would look like loss.
+ */
+export const isLost = (sentNs: number, endedNs: number, longestRttNs: number): boolean => endedNs - sentNs > 2 * longestRttNs;
+
+const tools: Readonly<Record<PlanProbe['tool'], ProbeToolFactory>> = { builtin: prober, ping };
+
+export const probes = (context: AgentContext): Collector | null => {
+  if (context.plan.probes.length === 0) return null;
+  let writer: RecordWriter | null = null;
+  let started: readonly ProbeTool[] = [];
+  return {
+    name: 'probes',
+    start() {
+      const file = writer = new RecordWriter(context.raw('probes.rec'), 'probes', {}, probeFields, 32 * 1024);
+      const record: ProbeRecord = (probe, seq, sent, rtt, forward, reverse) => file.row(probe, seq, sent, rtt, forward, reverse);
+      started = (Object.keys(tools) as PlanProbe['tool'][]).flatMap((tool) => {
+        const mine = context.plan.probes.filter((probe) => probe.tool === tool);
+        return mine.length === 0 ? [] : [tools[tool](context, mine, record)];
+      });
+      for (const tool of started) tool.start();
+    },
+    stop() {
+      for (const tool of started) tool.stop();
+      writer?.close();
+    },
+  };
+};
