@@ -10,14 +10,16 @@ import * as path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { writeSyntheticRaw } from '../testbed/records/synthetic-raw.js';
 
-interface Timing { readonly step: string; readonly seconds: number; readonly peakMB: number }
+interface Timing { readonly step: string; readonly seconds: number; readonly cpuSeconds: number; readonly peakMB: number }
 
 async function analyse(runDir: string): Promise<Timing[]> {
   const timings: Timing[] = [];
   const timed = async (step: string, run: () => Promise<unknown>): Promise<void> => {
     const start = performance.now();
+    const cpu = process.cpuUsage();
     await run();
-    timings.push({ step, seconds: (performance.now() - start) / 1e3, peakMB: process.resourceUsage().maxRSS / 1024 });
+    const { user, system } = process.cpuUsage(cpu);
+    timings.push({ step, seconds: (performance.now() - start) / 1e3, cpuSeconds: (user + system) / 1e6, peakMB: process.resourceUsage().maxRSS / 1024 });
   };
   await timed('match and Parquet', async () => (await import('../testbed/records/ingest.js')).ingest(runDir));
   await timed('metrics', async () => (await import('../testbed/analysis/metrics.js')).computeMetrics(runDir));
@@ -25,6 +27,7 @@ async function analyse(runDir: string): Promise<Timing[]> {
   return timings;
 }
 
+const print = (line: string): void => { process.stdout.write(`${line}\n`); };
 const self = fileURLToPath(import.meta.url);
 if (process.argv[2] === '--analyse') {
   process.send!(await analyse(process.argv[3]!));
@@ -40,9 +43,9 @@ if (process.argv[2] === '--analyse') {
         child.on('message', (message) => resolve(message as Timing[]));
         child.on('exit', (code) => { if (code !== 0) reject(new Error(`analysis ended with ${code}`)); });
       });
-      console.log(`${count.toLocaleString('en')} packets, ${(2 * count).toLocaleString('en')} capture rows`);
-      for (const { step, seconds, peakMB } of timings) console.log(`  ${step.padEnd(20)} ${seconds.toFixed(2).padStart(6)} s   peak ${peakMB.toFixed(0).padStart(5)} MB`);
-      console.log(`  ${'all'.padEnd(20)} ${timings.reduce((sum, timing) => sum + timing.seconds, 0).toFixed(2).padStart(6)} s`);
+      print(`${count.toLocaleString('en')} packets, ${(2 * count).toLocaleString('en')} capture rows`);
+      for (const { step, seconds, cpuSeconds, peakMB } of timings) print(`  ${step.padEnd(20)} ${seconds.toFixed(2).padStart(6)} s  (CPU ${cpuSeconds.toFixed(2).padStart(5)} s)  peak ${peakMB.toFixed(0).padStart(5)} MB`);
+      print(`  ${'all'.padEnd(20)} ${timings.reduce((sum, timing) => sum + timing.seconds, 0).toFixed(2).padStart(6)} s`);
     }
   } finally {
     fs.rmSync(root, { recursive: true, force: true });

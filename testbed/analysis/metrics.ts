@@ -190,6 +190,9 @@ interface FlowAtBottleneck {
 
 const inWin = (column: string, window: Window): string => `${column} >= ${window.open} AND ${column} < ${window.close}`;
 
+/** Queueing delay, ms, of a packet that arrived in the window and was not dropped; null otherwise. */
+const delayInWindow = (window: Window): string => `CASE WHEN NOT dropped AND ${inWin('t_enqueue', window)} THEN (t_dequeue - t_enqueue) / 1e6 END`;
+
 const flowsAtBottlenecks = (database: Database, window: Window): Promise<FlowAtBottleneck[]> => database.rows(`
   SELECT bottleneck, flow, count(*) FILTER (${inWin('t_enqueue', window)}) AS arrived, count(*) FILTER (dropped AND ${inWin('t_enqueue', window)}) AS dropped,
     count(*) FILTER (marked AND ${inWin('t_enqueue', window)}) AS marked, CAST(coalesce(sum(size) FILTER (${inWin('t_dequeue', window)}), 0) AS DOUBLE) AS "leftBytes"
@@ -203,7 +206,7 @@ async function bottleneckMetrics(
   const name = sqlText(direction.name);
   const steps = rateSteps(direction, plan.events);
   const capacity = capacityBits(steps, window.open, window.close);
-  const [seen] = await database.rows<{ n: number }>('SELECT count(*) AS n FROM (SELECT 1 FROM packets LIMIT 1)');
+  const [seen] = await database.rows<{ n: number }>('SELECT count(*) AS n FROM (SELECT bottleneck FROM packets LIMIT 1)');
   const samples = await queueCounters(database, name, window);
   const perPacket = seen!.n > 0 || (plan.collect.packets && samples === null);
   const perSecond = (bits: number | null): number | null => (bits === null || window.seconds <= 0 ? null : bits / window.seconds);
@@ -223,14 +226,12 @@ async function bottleneckMetrics(
     const [row] = await database.rows<PacketTotals & Record<string, unknown>>(`
       SELECT count(*) FILTER (${inWin('t_enqueue', window)}) AS arrived, count(*) FILTER (dropped AND ${inWin('t_enqueue', window)}) AS dropped,
         count(*) FILTER (marked AND ${inWin('t_enqueue', window)}) AS marked, count(*) FILTER (${inWin('t_dequeue', window)}) AS "left",
-        CAST(coalesce(sum(size) FILTER (${inWin('t_dequeue', window)}), 0) AS DOUBLE) AS "leftBytes"
-      FROM packets WHERE bottleneck = ${name}`);
-    const [delay] = await database.rows<Record<string, unknown>>(`
-      SELECT ${distributionSql('delay')} FROM (SELECT (t_dequeue - t_enqueue) / 1e6 AS delay FROM packets WHERE bottleneck = ${name} AND ${inWin('t_enqueue', window)} AND NOT dropped)`);
+        CAST(coalesce(sum(size) FILTER (${inWin('t_dequeue', window)}), 0) AS DOUBLE) AS "leftBytes", ${distributionSql('delay')}
+      FROM (SELECT *, ${delayInWindow(window)} AS delay FROM packets WHERE bottleneck = ${name})`);
     totals = row!;
     leftBytes = row!.leftBytes;
     shaperBytes = row!.leftBytes + direction.overheadBytes * row!.left;
-    queueDelayMs = distributionOf(delay, 'per-packet');
+    queueDelayMs = distributionOf(row, 'per-packet');
     source = 'packet records';
     n = row!.left;
   } else {
@@ -248,7 +249,7 @@ async function bottleneckMetrics(
   const classRows = perPacket ? await database.rows<Record<string, unknown> & { class: string }>(`
     SELECT class, count(*) FILTER (${inWin('t_enqueue', window)}) AS arrived, count(*) FILTER (dropped AND ${inWin('t_enqueue', window)}) AS dropped,
       count(*) FILTER (marked AND ${inWin('t_enqueue', window)}) AS marked, CAST(coalesce(sum(size) FILTER (${inWin('t_dequeue', window)}), 0) AS DOUBLE) AS "leftBytes", ${distributionSql('delay')}
-    FROM (SELECT flow, size, t_enqueue, t_dequeue, dropped, marked, CASE WHEN NOT dropped AND ${inWin('t_enqueue', window)} THEN (t_dequeue - t_enqueue) / 1e6 END AS delay
+    FROM (SELECT flow, size, t_enqueue, t_dequeue, dropped, marked, ${delayInWindow(window)} AS delay
       FROM packets WHERE bottleneck = ${name} AND "forward" AND flow >= 0) AS p JOIN flows AS f ON p.flow = f.id GROUP BY class`) : [];
   const classOrder = [...new Set(plan.flows.map((flow) => flow.class))];
   const classes = Object.fromEntries(classOrder.flatMap((className) => {
@@ -260,7 +261,7 @@ async function bottleneckMetrics(
     }]];
   }));
 
-  const sync = perPacket ? await synchronisation(database, name, window, flows, atBottleneck.filter((row) => row.bottleneck === direction.name)) : { ratio: null, events: 0, rttMs: 0 };
+  const sync = perPacket ? await synchronisation(database, name, window, flows, atBottleneck.filter((row) => row.bottleneck === direction.name), queueDelayMs.p50) : { ratio: null, events: 0, rttMs: 0 };
   const backlogHow = `the queue's backlog, as the shaper counts bytes, at each sample in the window`;
   return {
     throughputBps: perSecond(leftBytes === null ? null : leftBytes * 8),
@@ -326,13 +327,11 @@ async function queueCounters(database: Database, name: string, window: Window): 
 }
 
 async function synchronisation(
-  database: Database, name: string, window: Window, flows: readonly FlowRecord[], here: readonly FlowAtBottleneck[],
+  database: Database, name: string, window: Window, flows: readonly FlowRecord[], here: readonly FlowAtBottleneck[], medianDelayMs: number | null,
 ): Promise<{ ratio: number | null; events: number; rttMs: number }> {
   const crossing = new Set(here.map((row) => row.flow));
   const long = flows.filter((flow) => flow.plan.kind === 'bulk' && flow.plan.transport === 'tcp' && flow.tStart !== null && crossing.has(flow.plan.id));
-  const [median] = await database.rows<{ delay: number | null }>(`
-    SELECT median(t_dequeue - t_enqueue) AS delay FROM packets WHERE bottleneck = ${name} AND ${inWin('t_enqueue', window)} AND NOT dropped`);
-  const rttNs = Math.round(long.reduce((largest, flow) => Math.max(largest, flow.plan.baseRttNs), 0) + (median?.delay ?? 0));
+  const rttNs = Math.round(long.reduce((largest, flow) => Math.max(largest, flow.plan.baseRttNs), 0) + (medianDelayMs ?? 0) * 1e6);
   if (long.length < 2) return { ratio: null, events: 0, rttMs: rttNs / 1e6 };
   const drops = await database.rows<{ t: number; flow: number }>(`
     SELECT t_enqueue AS t, flow FROM packets WHERE bottleneck = ${name} AND dropped AND "forward" AND flow >= 0 AND ${inWin('t_enqueue', window)} ORDER BY t_enqueue, seq`);

@@ -3,12 +3,11 @@
  * Parquet and the same last digit of a sum. Loaded only when used (its binary takes a tenth of a second to load).
  */
 
+import type * as DuckDB from '@duckdb/node-api';
 import type { DuckDBConnection } from '@duckdb/node-api';
 
-type DuckDB = typeof import('@duckdb/node-api');
-
 export interface Database {
-  readonly api: DuckDB;
+  readonly api: typeof DuckDB;
   readonly connection: DuckDBConnection;
   /** Rows of a query as plain objects; BIGINT and HUGEINT come as numbers (exact to 2^53). */
   rows<Row>(sql: string): Promise<Row[]>;
@@ -19,7 +18,7 @@ export interface Database {
 export async function openDatabase(): Promise<Database> {
   const api = await import('@duckdb/node-api');
   const instance = await api.DuckDBInstance.create(':memory:', {
-    threads: '1', memory_limit: '700MB', preserve_insertion_order: 'true', temp_directory: '',
+    threads: '1', memory_limit: '3GB', preserve_insertion_order: 'true', temp_directory: '',
   });
   const connection = await instance.connect();
   return {

@@ -329,17 +329,16 @@ function readDictionary(file: string): CaptureDictionary | null {
 
 /** Packets an engine recorded itself, in the order it finished with them → order of arrival. */
 function readPackets(file: RecordFile): PacketColumns {
-  const { header } = file;
-  const at = fieldOffsets(header);
+  const at = fieldOffsets(file.header);
+  const { rowBytes } = file.header;
+  const [enqueueAt, dequeueAt, sizeAt, flowAt] = [at['t_enqueue']!, at['t_dequeue']!, at['size']!, at['flow']!];
+  const [forwardAt, droppedAt, markedAt, ecnAt] = [at['forward']!, at['dropped']!, at['marked']!, at['ecn']!];
   const columns = new PacketColumns();
   for (const { view, rows } of readRecords(file.path)) {
-    for (let i = 0, row = 0; i < rows; i++, row += header.rowBytes) {
-      const bit = (name: string, flag: number): number => (view.getUint8(row + at[name]!) === 1 ? flag : 0);
-      const ecn = view.getUint8(row + at['ecn']!);
-      columns.push(
-        view.getFloat64(row + at['t_enqueue']!, true), view.getFloat64(row + at['t_dequeue']!, true), view.getUint32(row + at['size']!, true), view.getInt32(row + at['flow']!, true),
-        bit('forward', packetFlag.forward) | bit('dropped', packetFlag.dropped) | bit('marked', packetFlag.marked) | ((ecn & 3) << ecnShift),
-      );
+    for (let i = 0, row = 0; i < rows; i++, row += rowBytes) {
+      const flags = (view.getUint8(row + forwardAt) === 1 ? packetFlag.forward : 0) | (view.getUint8(row + droppedAt) === 1 ? packetFlag.dropped : 0)
+        | (view.getUint8(row + markedAt) === 1 ? packetFlag.marked : 0) | ((view.getUint8(row + ecnAt) & 3) << ecnShift);
+      columns.push(view.getFloat64(row + enqueueAt, true), view.getFloat64(row + dequeueAt, true), view.getUint32(row + sizeAt, true), view.getInt32(row + flowAt, true), flags);
     }
   }
   let sorted = true;

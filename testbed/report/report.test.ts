@@ -119,7 +119,7 @@ describe('report', function reportTests() {
     const metrics = JSON.parse(fs.readFileSync(path.join(folder, 'metrics.json'), 'utf8')) as Parameters<typeof runTable>[0] & object;
     const long = { ...metrics, bottlenecks: { ['a-very-long-name-'.repeat(8)]: metrics.bottlenecks['BL1']! } };
     const text = runTable(long, runJson({ findings: [{ level: 'warning', rule: 'late', message: 'a long message '.repeat(20) }] }));
-    // eslint-disable-next-line no-control-regex -- colour codes take no columns
+    // Colour codes take no columns.
     for (const line of text.replaceAll(/\u001b\[\d+m/g, '').split('\n').slice(1)) assert.ok(line.length <= 80, line);
     assert.match(text, /Bottleneck|Bottle/);
     assert.match(text, /a-very-long/);
