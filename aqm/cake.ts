@@ -556,7 +556,7 @@ class Cake extends Discipline {
     }
   }
 
-  override readState(into: Float64Array, _nowNs: number): void {
+  override readState(into: Float64Array): void {
     into[0] = this.rate.bytesPerSecond * 8;
     into[1] = this.bufferMaxUsed;
     const { order } = this.options.plan;

@@ -125,7 +125,7 @@ class Choke extends Discipline {
     return packet;
   }
 
-  override readState(into: Float64Array, _nowNs: number): void {
+  override readState(into: Float64Array): void {
     into[0] = this.early;
     into[1] = this.pdrop;
     into[2] = 0;

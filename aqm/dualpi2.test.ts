@@ -8,7 +8,8 @@ describe('DualPI2', () => {
   it('updates its probability as the 64-bit integers of the kernel do', () => {
     const queue = create('dualpi2', { limit: 100_000 }, context());
     const random = randomSource(2);
-    let prob = 0n, last = 0n, nowNs = 0, distinct = new Set<bigint>();
+    let prob = 0n, last = 0n, nowNs = 0;
+    const distinct = new Set<bigint>();
     const heads: number[] = [];
     for (let n = 0; n < 3000; n++) {
       nowNs = queue.timerNs;

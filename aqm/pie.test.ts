@@ -86,7 +86,8 @@ describe('PIE', () => {
         const random = randomSource(11), same = randomSource(4711), sameAgain = randomSource(4711);
         const random64 = (): bigint => BigInt(sameAgain()) | (BigInt(sameAgain()) << 32n);
         const queue: { at: number; size: number }[] = [];
-        let backlog = 0, nowNs = 1e15, load = 1.5, drops = 0, distinct = new Set<bigint>();
+        let backlog = 0, nowNs = 1e15, load = 1.5, drops = 0;
+        const distinct = new Set<bigint>();
         for (let step = 0; step < 60_000; step++) {
           if (step % 1500 === 0) load = [0.5, 1.1, 1.4, 3, 9][random() % 5]!;
           nowNs += 200_000 + (random() % 400_000);

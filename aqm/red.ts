@@ -84,7 +84,7 @@ class Red extends Discipline {
     this.timerNs = nowNs + ADAPT_NS;
   }
 
-  override readState(into: Float64Array, _nowNs: number): void {
+  override readState(into: Float64Array): void {
     into[0] = this.early;
     into[1] = this.pdrop;
     into[2] = 0;
