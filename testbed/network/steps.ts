@@ -256,6 +256,7 @@ export function layoutOf(plan: Plan): Layout {
       ...(router ? { 'net.ipv4.ip_forward': '1', 'net.ipv4.conf.all.send_redirects': '0', 'net.ipv4.conf.default.send_redirects': '0' } : {}),
       ...(router && sixNodes.has(node.name) ? { 'net.ipv6.conf.all.forwarding': '1' } : {}),
       ...(router ? plan.tcp.routerSysctls : plan.tcp.hostSysctls),
+      ...node.sysctls,
     };
     for (const [name, value] of Object.entries(own)) {
       if (!sixNodes.has(node.name) && name.startsWith('net.ipv6.') && !name.endsWith('.disable_ipv6')) continue;
