@@ -7,7 +7,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import * as fs from 'node:fs';
 import type { AgentContext, BottleneckQueues, Collector, CollectorFactory } from '../testbed/agent/context.js';
 import { Loop } from '../testbed/agent/loop.js';
-import { bindSocket, clockNs, clockNsBig, close, open, setns, setsockoptInt, socket, stable, trySendto, CLOCK_MONOTONIC, CLOCK_REALTIME } from '../testbed/linux/libc.js';
+import { bindSocket, clockNs, clockNsBig, close, open, setns, setsockoptInt, socket, stable, trySchedSetscheduler, trySendto, CLOCK_MONOTONIC, CLOCK_REALTIME } from '../testbed/linux/libc.js';
 import { familyOf, socketAddress } from '../testbed/linux/sockaddr.js';
 import type { Plan, PlanDirection, PlanFlow, PlanProbe } from '../testbed/plan/plan.js';
 import { fieldOffsets, readRecordHeader, readRecords } from '../testbed/records/record-file.js';
@@ -15,6 +15,11 @@ import { packetsWith } from './packets.js';
 import { probes } from './probes.js';
 import { queue } from './queue.js';
 import { sockets } from './sockets.js';
+
+// As the agent does: the kernel adds no slack to a real-time process's waits.
+const priority = stable(4);
+priority.writeInt32LE(1);
+trySchedSetscheduler(0, 1 | 0x40000000, priority);
 
 const run = (command: string, ...args: string[]): string => execFileSync(command, args, { encoding: 'utf8' });
 const ip = (line: string): string => run('ip', ...line.split(' '));
@@ -36,6 +41,11 @@ for (const [a, da, b, db, v4, v6] of [['s', 'eth', 'R1', 'ds', '10.0.1', 'fd00:1
     ip(`-n ${node} addr add ${v4}.${last}/24 dev ${device}`);
     ip(`-n ${node} addr add ${v6}::${last}/64 dev ${device} nodad`);
     ip(`-n ${node} link set ${device} up`);
+  }
+  // Neighbours are known for good: no ARP takes a place in the queue while packets are counted.
+  for (const [node, device, other, otherDevice, last] of [[a, da, b, db, 2], [b, db, a, da, 1]] as const) {
+    const [{ address }] = JSON.parse(run('ip', '-n', other, '-j', 'link', 'show', 'dev', otherDevice)) as [{ address: string }];
+    for (const neighbour of [`${v4}.${last}`, `${v6}::${last}`]) ip(`-n ${node} neigh replace ${neighbour} lladdr ${address} dev ${device} nud permanent`);
   }
 }
 for (const node of ['s', 'd'] as const) {
@@ -68,6 +78,9 @@ const network: BottleneckQueues = {
 // The queue of the reverse direction stands at the root, without a shaper.
 tc('R2', 'qdisc add dev bl root handle 20: pfifo limit 1000');
 
+// New interfaces announce themselves (router solicitations, multicast reports): let them, before anything is counted.
+run('sleep', '10');
+
 interface Phase {
   readonly rateBps: number;
   readonly shaper?: 'htb' | 'tbf';
@@ -80,8 +93,10 @@ interface Phase {
   readonly probes?: readonly Partial<PlanProbe>[];
   readonly collectors: readonly CollectorFactory[];
   readonly begin?: (context: AgentContext) => void;
+  /** How long the loop goes on after the window, ns. */
+  readonly drainNs?: number;
 }
-interface Capture { t: number; key: string; size: number; flow: number; direction: number; leaving: boolean; ecn: number; forward: number }
+interface Capture { place: number; t: number; key: string; size: number; flow: number; direction: number; leaving: boolean; ecn: number; forward: number }
 interface PhaseResult {
   readonly findings: readonly { level: string; rule: string; message: string }[];
   readonly records: Readonly<Record<string, readonly Readonly<Record<string, number>>[]>>;
@@ -150,7 +165,7 @@ function phase(spec: Phase): PhaseResult {
   const started = spec.collectors.map((factory) => factory(context, network)).filter((collector): collector is Collector => collector !== null);
   for (const collector of started) collector.start();
   spec.begin?.(context);
-  while (loop.run(spec.durationNs + 5e8) === 'signal'); // SIGCHLD
+  while (loop.run(spec.durationNs + (spec.drainNs ?? 5e8)) === 'signal'); // SIGCHLD
   const [qdisc] = (JSON.parse(run('tc', '-n', 'R1', '-s', '-j', 'qdisc', 'show', 'dev', 'bl')) as { handle: string; packets: number; drops: number; qlen: number }[]).filter(({ handle }) => handle === '10:');
   for (const collector of started) collector.stop();
   loop.close();
@@ -173,8 +188,8 @@ function rows(path: string): Record<string, number>[] {
   }
   return out;
 }
-const captures = (result: PhaseResult, node = 'R1'): Capture[] => (result.records[`captures-${node}.rec`] ?? []).map((row) => ({
-  t: row['t']!, key: `${row['key_hi']}:${row['key_lo']}`, size: row['size']!, flow: row['flow']!, direction: row['direction']!, leaving: row['leaving'] === 1, ecn: row['ecn']!, forward: row['forward']!,
+const captures = (result: PhaseResult, node = 'R1'): Capture[] => (result.records[`captures-${node}.rec`] ?? []).map((row, place) => ({
+  place, t: row['t']!, key: `${row['key_hi']}:${row['key_lo']}`, size: row['size']!, flow: row['flow']!, direction: row['direction']!, leaving: row['leaving'] === 1, ecn: row['ecn']!, forward: row['forward']!,
 }));
 
 /** Arrivals paired with departures by key, in order. */
@@ -209,8 +224,8 @@ const balance = (result: PhaseResult, node = 'R1') => {
   };
 };
 
-/** UDP packets of `bytes` IP bytes from s to d at exact times, from run time `fromNs`. */
-function cbr(context: AgentContext, fromNs: number, gapNs: number, count: number, bytes: number, ecn = 0, family: 4 | 6 = 4): void {
+/** UDP packets of `bytes` IP bytes from s to d on a fixed schedule from run time `fromNs`. @returns when each was sent, ns */
+function cbr(context: AgentContext, fromNs: number, gapNs: number, count: number, bytes: number, ecn = 0, family: 4 | 6 = 4): number[] {
   const { s, d } = addresses[family];
   const fd = inNode('s', () => {
     const made = socket(familyOf(s), 2, 0);
@@ -222,12 +237,14 @@ function cbr(context: AgentContext, fromNs: number, gapNs: number, count: number
   });
   const to = socketAddress(d, 6000);
   const payload = stable(bytes - (family === 4 ? 28 : 48));
-  let sent = 0;
+  const sent: number[] = [];
   context.loop.at(context.endNs, () => close(fd));
   context.loop.every(fromNs, gapNs, fromNs + gapNs * (count - 1), () => {
-    payload.writeUInt32LE(sent++, 0);
+    payload.writeUInt32LE(sent.length, 0);
+    sent.push(context.now());
     trySendto(fd, payload, payload.length, 0, to, to.length);
   });
+  return sent;
 }
 function iperf(context: AgentContext, seconds: number): void {
   const quiet = { stdio: 'ignore' } as const;
@@ -239,37 +256,38 @@ const packets = packetsWith({});
 const out: Record<string, unknown> = {};
 
 for (const shaper of ['htb', 'tbf'] as const) {
+  let sent: readonly number[] = [];
   const result = phase({
     rateBps: 10e6, shaper, queue: 'pfifo limit 20', durationNs: 1e9, flows: [{}], collectors: [packets, queue],
-    begin: (context) => cbr(context, 2e8, 4e5, 500, 1000),
+    begin: (context) => { sent = cbr(context, 2e8, 4e5, 500, 1000); },
   });
   const { pairs } = pair(captures(result));
   out[`cbr-${shaper}`] = {
-    findings: result.findings, ...balance(result), packets: pairs.map(({ arrival, departure }) => [arrival.t, departure ? departure.t : null]),
+    findings: result.findings, ...balance(result), sentAt: sent, packets: pairs.map(({ arrival, departure }) => [arrival.t, departure ? departure.t : null, arrival.place, departure ? departure.place : null]),
     samples: result.records['queue-BL.rec'], reverse: result.records['queue-BL.reverse.rec']!.length,
   };
 }
 for (const queueWords of ['codel ecn', 'red limit 1000000 min 15000 max 45000 avpkt 1000 burst 20 probability 0.1 ecn']) {
   const result = phase({
-    rateBps: 10e6, queue: queueWords, durationNs: 2e9, flows: [{}], collectors: [packets, queue], queueIntervalNs: null,
-    begin: (context) => cbr(context, 2e8, 6e5, 3000, 1000, 2),
+    rateBps: 10e6, queue: queueWords, durationNs: 2e9, drainNs: 1e9, flows: [{}], collectors: [packets, queue], queueIntervalNs: null,
+    begin: (context) => { cbr(context, 2e8, 6e5, 3000, 1000, 2); },
   });
   out[queueWords.split(' ')[0]!] = { findings: result.findings, ...balance(result), samples: result.records['queue-BL.rec'], text: result.qdisc.text };
 }
 {
   let said = '';
   const result = phase({
-    rateBps: 100e6, queue: 'fq_codel', durationNs: 3e9, wire: { reverse: 'delay 10ms' }, flows: [{ transport: 'tcp' }], socketIntervalNs: 1e8, collectors: [packets, queue, sockets],
+    rateBps: 100e6, queue: 'fq_codel', durationNs: 1.5e9, wire: { reverse: 'delay 10ms' }, flows: [{ transport: 'tcp' }], socketIntervalNs: 1e8, collectors: [packets, queue, sockets],
     begin: (context) => {
-      iperf(context, 2);
-      context.loop.at(1.5e9, () => { said = run('ip', 'netns', 'exec', 's', 'ss', '-tinH', 'sport = 5000'); });
+      iperf(context, 1);
+      context.loop.at(1e9, () => { said = run('ip', 'netns', 'exec', 's', 'ss', '-tinH', 'sport = 5000'); });
     },
   });
   out['bulk'] = { findings: result.findings, ...balance(result), reverse: balance(result, 'R2'), ss: said, sockets: result.records['sockets.rec'], samples: result.records['queue-BL.rec']!.length };
 }
 {
   const result = phase({
-    rateBps: 100e6, queue: 'fq_codel', durationNs: 1e9, flows: [{ transport: 'tcp' }], collectors: [packetsWith({ ringBytes: 256 * 1024 })],
+    rateBps: 1e9, queue: 'fq_codel', durationNs: 2e8, drainNs: 1e8, flows: [{ transport: 'tcp' }], collectors: [packetsWith({ ringBytes: 256 * 1024 })],
     begin: (context) => iperf(context, 1),
   });
   out['small-ring'] = { findings: result.findings, ...balance(result) };
@@ -283,21 +301,21 @@ for (const queueWords of ['codel ecn', 'red limit 1000000 min 15000 max 45000 av
 {
   const result = phase({
     rateBps: 10e6, queue: 'pfifo limit 100', durationNs: 1.2e9, wire: { forward: 'delay 5ms', reverse: 'delay 20ms' },
-    probes: [{ startNs: 1e8, stopNs: 1e9 }, { tool: 'ping', startNs: 1.05e8, stopNs: 1e9 }, { startNs: 1.02e8, stopNs: 1e9, srcAddress: addresses[6].s, dstAddress: addresses[6].d, port: 7001 }], collectors: [packets, probes],
+    probes: [{ startNs: 1e8, stopNs: 1e9 }, { tool: 'ping', startNs: 1.05e8, stopNs: 1e9, intervalNs: 2e7 }, { startNs: 1.02e8, stopNs: 1e9, srcAddress: addresses[6].s, dstAddress: addresses[6].d, port: 7001 }], collectors: [packets, probes],
   });
   out['probes'] = { findings: result.findings, rows: result.records['probes.rec'], ping: fs.readFileSync(`${result.raw}/ping-p1.txt`, 'utf8'), flows: captures(result).map(({ flow, forward, leaving }) => `${flow}${forward}${leaving}`) };
 }
 {
   const result = phase({
     rateBps: 10e6, queue: 'pfifo limit 100', durationNs: 2.2e9, wire: { reverse: 'delay 20ms loss 20%' },
-    probes: [{ startNs: 1e8, stopNs: 2e9 }, { tool: 'ping', startNs: 1.05e8, stopNs: 2e9 }], collectors: [probes],
+    probes: [{ startNs: 1e8, stopNs: 2e9 }, { tool: 'ping', startNs: 1.05e8, stopNs: 2e9, intervalNs: 2.5e7 }], collectors: [probes],
   });
   out['lossy'] = { findings: result.findings, rows: result.records['probes.rec'], ping: fs.readFileSync(`${result.raw}/ping-p1.txt`, 'utf8') };
 }
 {
   const result = phase({
     rateBps: 10e6, queue: 'pfifo limit 20', durationNs: 1e9, flows: [{ srcAddress: addresses[6].s, dstAddress: addresses[6].d }], collectors: [packets],
-    begin: (context) => cbr(context, 2e8, 4e5, 500, 1000, 1, 6),
+    begin: (context) => { cbr(context, 2e8, 4e5, 500, 1000, 1, 6); },
   });
   out['ipv6'] = { findings: result.findings, ...balance(result), ecn: [...new Set(captures(result).map(({ ecn }) => ecn))], sizes: [...new Set(captures(result).map(({ size }) => size))] };
 }

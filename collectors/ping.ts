@@ -1,7 +1,7 @@
 /**
  * The system's ping (iputils) as a probe tool: one process a probe, in the source's network namespace, what it
  * prints kept in raw/ping-<probe>.txt and read after the run. Round-trip times only, to ping's precision: for exact
- * ones, and one-way delays, there is the built-in prober.
+ * ones, an exact schedule, and one-way delays, there is the built-in prober.
  */
 
 import { spawn } from 'node:child_process';
@@ -12,7 +12,9 @@ import type { AgentContext } from '../testbed/agent/context.js';
 import { hasEnded, waitForEnd } from '../testbed/linux/wait-child.js';
 import type { PlanProbe } from '../testbed/plan/plan.js';
 import { parsePing } from './ping-output.js';
-import type { ProbeRecord, ProbeTool } from './probes.js';
+import type { PingAnswer } from './ping-output.js';
+import { isLost } from './probe-tool.js';
+import type { ProbeRecord, ProbeTool } from './probe-tool.js';
 
 /** ping needs room for a struct timeval to time an answer. */
 const smallestPayload = 16;
@@ -29,6 +31,38 @@ export function pingArguments(probe: PlanProbe): readonly string[] {
     '-D', '-n', headers === 48 ? '-6' : '-4', '-i', (probe.intervalNs / 1e9).toFixed(6), '-s', String(payload), '-c', String(count),
     '-W', String(lingerSeconds), '-I', probe.srcAddress, probe.dstAddress,
   ];
+}
+
+interface PingRow { readonly seq: number; /** ns of the run. */ readonly sentNs: number; /** NaN: lost. */ readonly rttNs: number }
+
+/**
+ * Answered and lost packets of a probe, in order of sequence number. ping keeps its own pace and does not say when it
+ * sent a packet that was lost: that is interpolated between its neighbours. Packets sent after the probe's end, or
+ * on their way at `endedNs`, are left out.
+ */
+export function pingRows(answers: readonly PingAnswer[], transmitted: number | null, realtimeAtStart: bigint, probe: PlanProbe, endedNs: number): readonly PingRow[] {
+  const known = answers.map(({ seq, receivedNs, rttNs }) => {
+    const received = Number(receivedNs - realtimeAtStart);
+    return { seq, rttNs, sentNs: Number.isNaN(rttNs) ? received : received - rttNs };
+  }).sort((a, b) => a.seq - b.seq);
+  const count = Math.max(transmitted ?? 0, (known.at(-1)?.seq ?? -1) + 1);
+  const longestRtt = known.reduce((longest, { rttNs }) => Math.max(longest, rttNs || 0), 0);
+  const rows: PingRow[] = [];
+  let before: PingRow = { seq: 0, sentNs: probe.startNs, rttNs: NaN };
+  for (let seq = 0, next = 0; seq < count; seq++) {
+    const after = known[next];
+    let row: PingRow;
+    if (after?.seq === seq) {
+      row = before = after;
+      next++;
+    } else {
+      const pace = after && after.seq > before.seq ? (after.sentNs - before.sentNs) / (after.seq - before.seq) : probe.intervalNs;
+      row = { seq, sentNs: Math.round(before.sentNs + (seq - before.seq) * pace), rttNs: NaN };
+      if (!isLost(row.sentNs, endedNs, longestRtt)) continue;
+    }
+    if (row.sentNs <= probe.stopNs) rows.push(row);
+  }
+  return rows;
 }
 
 class Ping {
@@ -57,6 +91,7 @@ class Ping {
   stop(): void {
     const { probe, context } = this;
     if (!this.child) return;
+    const endedNs = context.now();
     if (this.child.pid === undefined) {
       context.finding('failed', 'ping-failed', `probe ${probe.name}: the program ping could not be started. Install iputils-ping, or use tool: builtin.`);
       return;
@@ -66,15 +101,7 @@ class Ping {
     if (!waitForEnd(this.child.pid, lingerSeconds * 1000)) process.kill(this.child.pid, 'SIGKILL');
     const text = fs.readFileSync(this.path, 'latin1');
     const { answers, transmitted } = parsePing(text);
-    const answered = new Set<number>();
-    for (const { seq, receivedNs, rttNs } of answers) {
-      answered.add(seq);
-      const received = Number(receivedNs - context.realtimeAtStart);
-      this.record(probe.id, seq, Number.isNaN(rttNs) ? received : received - rttNs, rttNs, NaN, NaN);
-    }
-    const sent = transmitted ?? Math.max(0, ...answered.values()) + 1;
-    // When ping sent a lost packet it does not print: by the schedule it was given.
-    for (let seq = 0; seq < sent; seq++) if (!answered.has(seq)) this.record(probe.id, seq, probe.startNs + seq * probe.intervalNs, NaN, NaN, NaN);
+    for (const { seq, sentNs, rttNs } of pingRows(answers, transmitted, context.realtimeAtStart, probe, endedNs)) this.record(probe.id, seq, sentNs, rttNs, NaN, NaN);
     if (transmitted === null) {
       const said = text.trim().split('\n').at(-1)?.slice(0, 200) ?? '';
       context.finding('warning', 'ping-failed', `probe ${probe.name}: ping ended without its summary${said ? `; it said: ${said}` : ''}. See ${this.path}.`);

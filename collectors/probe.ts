@@ -5,7 +5,7 @@
  * time arrivals are the kernel's own receive time stamps (SO_TIMESTAMPNS, socket(7)); in virtual time nothing passes
  * between arrival and our wake-up.
  *
- * Four system calls a probe besides the loop's: send, receive, send, receive.
+ * Six system calls a probe besides the loop's: clock, send, receive, clock, send, receive.
  */
 
 import { UserError } from '../testbed/errors.js';
@@ -14,7 +14,8 @@ import { SystemError, bindSocket, close, setsockoptInt, socket, stable, tryConne
 import { ReceiveMany } from '../testbed/linux/receive-many.js';
 import { familyOf, socketAddress } from '../testbed/linux/sockaddr.js';
 import type { PlanProbe } from '../testbed/plan/plan.js';
-import type { ProbeRecord, ProbeTool } from './probes.js';
+import { isLost } from './probe-tool.js';
+import type { ProbeRecord, ProbeTool } from './probe-tool.js';
 
 const SOCK_DGRAM_NONBLOCK_CLOEXEC = 2 | 0o4000 | 0o2000000;
 const SOL_SOCKET = 1;
@@ -32,6 +33,7 @@ class Probe {
   private echoed: Float64Array;
   private readonly answered: Uint8Array;
   private next = 0;
+  private longestRtt = 0;
   private readonly payload: Buffer;
   private source = -1;
   private echo = -1;
@@ -81,10 +83,10 @@ class Probe {
     });
   }
 
-  private readonly send = (nowNs: number): void => {
+  private readonly send = (): void => {
     const seq = this.next++;
-    // Real time: as late as possible; virtual time stands still.
-    const sentNs = this.context.clock === 'real' ? this.context.now() : nowNs;
+    // Not when the loop woke: other timers of this instant, or a garbage collection, may have come in between.
+    const sentNs = this.context.now();
     this.payload.writeUInt32LE(seq, 0);
     if (this.payload.length >= wholePayload) {
       this.payload.writeUInt32LE(this.probe.id, 4);
@@ -114,7 +116,7 @@ class Probe {
       if (!(seq < this.next)) continue;
       if (Number.isNaN(this.arrived[seq])) {
         this.arrived[seq] = this.arrival(i, nowNs);
-        this.echoed[seq] = this.context.clock === 'real' ? this.context.now() : nowNs;
+        this.echoed[seq] = this.context.now();
       }
       this.payload.writeUInt32LE(seq, 0);
       if (this.payload.length >= wholePayload) {
@@ -134,19 +136,22 @@ class Probe {
       this.answered[seq] = 1;
       const forward = this.arrived[seq]! - this.sent[seq]!;
       const reverse = this.arrival(i, nowNs) - this.echoed[seq]!;
+      if (forward + reverse > this.longestRtt) this.longestRtt = forward + reverse;
       this.record(this.probe.id, seq, this.sent[seq]!, forward + reverse, forward, reverse);
     }
   };
 
   stop(): void {
+    const endedNs = this.context.now();
     for (const fd of [this.source, this.echo]) {
       if (fd < 0) continue;
       this.context.loop.unwatch(fd);
       close(fd);
     }
     for (let seq = 0; seq < this.next; seq++) {
-      // Its answer never came; when the way back lost it, the way there was still measured.
-      if (this.answered[seq] === 0) this.record(this.probe.id, seq, this.sent[seq]!, NaN, this.arrived[seq]! - this.sent[seq]!, NaN);
+      if (this.answered[seq] === 1 || !isLost(this.sent[seq]!, endedNs, this.longestRtt)) continue;
+      // When the way back lost it, the way there was still measured.
+      this.record(this.probe.id, seq, this.sent[seq]!, NaN, this.arrived[seq]! - this.sent[seq]!, NaN);
     }
     if (this.unsent > 0) this.context.finding('warning', 'probe-not-sent', `probe ${this.probe.name}: ${this.unsent} of ${this.next} packets could not be sent by ${this.probe.src}; they count as lost.`);
   }

@@ -1,6 +1,6 @@
 /**
  * Probes of the plan, each by its tool, all into raw/probes.rec. A new probe tool is one file and one line here.
- * An unanswered probe is one row with NaN delays, written at the end.
+ * A lost probe is one row with NaN delays, written at the end.
  */
 
 import type { AgentContext, Collector } from '../testbed/agent/context.js';
@@ -8,15 +8,8 @@ import type { PlanProbe } from '../testbed/plan/plan.js';
 import { probeFields } from '../testbed/records/raw.js';
 import { RecordWriter } from '../testbed/records/record-file.js';
 import { ping } from './ping.js';
+import type { ProbeRecord, ProbeTool, ProbeToolFactory } from './probe-tool.js';
 import { prober } from './probe.js';
-
-export interface ProbeTool {
-  start(): void;
-  stop(): void;
-}
-/** @param record a row of probeFields: probe, seq, sent (ns), RTT and one-way delays there and back (ns or NaN) */
-export type ProbeToolFactory = (context: AgentContext, probes: readonly PlanProbe[], record: ProbeRecord) => ProbeTool;
-export type ProbeRecord = (probe: number, seq: number, sentNs: number, rttNs: number, forwardNs: number, reverseNs: number) => void;
 
 const tools: Readonly<Record<PlanProbe['tool'], ProbeToolFactory>> = { builtin: prober, ping };
 
