@@ -30,9 +30,12 @@ export interface AgentOptions {
 
 /** What of the network the agent needs; Network (network.ts) has it. */
 export interface AgentNetwork extends NodeAccess, BottleneckQueues {
-  applyEvent(event: PlanEvent): void;
-  /** Checks what it can of the rules of the field, now: findings so far. */
+  /** @returns what went wrong with it */
+  applyEvent(event: PlanEvent): readonly Finding[];
+  /** The rules of the field before traffic: offloads off, rates as asked, … */
   verify(): readonly Finding[];
+  /** And after it: nothing dropped where nothing may be, no superpackets, … */
+  verifyEnd(): readonly Finding[];
   remove(): void | Promise<void>;
 }
 
@@ -72,6 +75,7 @@ class AgentRun {
   private readonly startedCollectors: Collector[] = [];
   private interruptedBy: string | undefined;
   private failed = false;
+  private ranToEnd = false;
   private readonly parent = process.ppid;
 
   constructor(private readonly options: AgentOptions, private readonly wiring: AgentWiring) {
@@ -142,7 +146,7 @@ class AgentRun {
       facts: (facts) => this.log.write({ type: 'facts', ...facts }),
     });
     this.context = context;
-    for (const event of plan.events) loop.at(event.atNs, () => network.applyEvent(event));
+    for (const event of plan.events) loop.at(event.atNs, (now) => this.report(network.applyEvent(event).map((finding) => ({ tNs: now, ...finding }))));
     for (const factory of wiring.collectors) {
       const collector = factory(context, network);
       if (collector !== null) this.collectors.push(collector);
@@ -191,9 +195,11 @@ class AgentRun {
     let until = settle;
     for (;;) {
       await this.runUntil(until, () => false);
-      if (this.interruptedBy !== undefined || finished() || until >= endNs + longestDrain) return;
+      if (this.interruptedBy !== undefined) return;
+      if (finished() || until >= endNs + longestDrain) break;
       until += 100e6;
     }
+    this.ranToEnd = true;
   }
 
   /** Slices of at most a second; between them Node's event loop turns once. */
@@ -213,11 +219,10 @@ class AgentRun {
     for (const tool of this.traffic) await this.guarded(() => tool.stop());
     const { network } = this;
     if (network !== undefined) {
-      if (this.loop !== undefined) await this.guarded(() => this.report(network.verify()));
+      if (this.ranToEnd) await this.guarded(() => this.report(network.verifyEnd()));
       if (this.options.mode === 'local') await this.guarded(() => network.remove());
     }
     this.loop?.close();
-    this.loop = undefined === this.loop ? undefined : this.loop;
   }
 
   /** One part's failure must not keep the others from being closed. */

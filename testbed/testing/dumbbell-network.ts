@@ -107,8 +107,9 @@ export function dumbbellNetwork(plan: Plan, prefix = ''): AgentNetwork & { tc(no
     netnsPath: path,
     tc,
     bottleneck: () => { throw new Error('not needed here'); },
-    applyEvent: (event) => { if (event.set.rateBps !== undefined) tc('r', `class change dev rb parent 1: classid 1:10 htb rate ${event.set.rateBps}bit burst 1514 cburst 1514 quantum 1514`); },
+    applyEvent: (event) => { if (event.set.rateBps !== undefined) tc('r', `class change dev rb parent 1: classid 1:10 htb rate ${event.set.rateBps}bit burst 1514 cburst 1514 quantum 1514`); return []; },
     verify: () => [],
+    verifyEnd: () => [],
     remove: () => { for (const { name: node } of plan.nodes) run('ip', 'netns', 'del', name(node)); },
   };
 }

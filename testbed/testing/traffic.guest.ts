@@ -14,7 +14,7 @@ let statistics = '';
 const code = await runAgent({ rawDir: raw, clock: 'virtual', tag: 'test', mode: 'guest' }, {
   network: () => {
     const network = dumbbellNetwork(plan);
-    return { ...network, verify: () => { statistics = network.tc('r', '-s qdisc show dev rb'); return []; } };
+    return { ...network, verifyEnd: () => { statistics = network.tc('r', '-s qdisc show dev rb'); return []; } };
   },
   traffic,
   collectors: [],

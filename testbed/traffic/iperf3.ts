@@ -247,7 +247,8 @@ class Iperf3 implements Traffic {
     const { plan, row } = flow;
     row.t_start = nowNs;
     row.status = 'running';
-    if (!flow.listening && !this.allListen() && !flow.listening) {
+    if (!flow.listening) this.allListen();
+    if (!flow.listening || flow.server.ended !== undefined) {
       row.status = 'failed';
       row.error = `its iperf3 server does not listen on port ${plan.dstPort} of ${plan.dst}: ${serverSays(flow.server)}`;
       return;

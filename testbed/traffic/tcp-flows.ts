@@ -13,7 +13,7 @@ import {
   SystemError, bindSocket, close, listen, setsockoptBytes, setsockoptInt, socket, stable, tryAccept4, tryConnect, tryGetsockopt, tryRecv, trySend, trySetsockopt, tryShutdown,
 } from '../linux/libc.js';
 import { endpointKey, familyOf, socketAddress } from '../linux/sockaddr.js';
-import { TCP_CLOSE_WAIT, bytesReceived, bytesSent, dataSegsOut, state, tcpInfo, totalRetrans } from '../linux/tcp-info.js';
+import { TCP_CLOSE_WAIT, bytesReceived, bytesSent, dataSegsOut, rwndLimitedUs, state, tcpInfo, totalRetrans } from '../linux/tcp-info.js';
 import type { PlanFlow } from '../plan/plan.js';
 import { emptyRow } from './flow-log.js';
 import type { FlowDraft, FlowLog } from './flow-log.js';
@@ -72,6 +72,7 @@ class TcpFlow {
   /** Payload bytes the receiver took. */
   received = 0;
   closingWrite = false;
+  rwndLimitedNs = 0;
   done = false;
 
   constructor(readonly plan: PlanFlow) {
@@ -124,9 +125,15 @@ export class TcpFlows {
     return this.open === 0;
   }
 
-  /** Rows of the flows that never ended on their own. */
+  /** Rows of the flows that never started; what the receive window cost. */
   stop(): void {
     if (!this.ended) this.end();
+    const limited = this.flows.filter(({ rwndLimitedNs, plan }) => rwndLimitedNs > 0.05 * (this.context.endNs - plan.startNs));
+    if (limited.length > 0) {
+      const [{ plan }] = limited as [TcpFlow];
+      this.context.finding('warning', 'receive-window', `the receive window, not congestion control, held ${limited.length} flows back for more than 5 % of the time (the first: flow ${plan.id}, ${plan.class}); set a larger net.ipv4.tcp_rmem in the hosts' sysctls`);
+    }
+    this.context.facts({ receiveWindow: { limitedNs: this.flows.reduce((sum, { rwndLimitedNs }) => sum + rwndLimitedNs, 0) } });
     for (const flow of this.flows) if (!flow.done) this.log.append(flow.row); // never started
   }
 
@@ -353,6 +360,7 @@ export class TcpFlows {
     flow.row.retransmits = totalRetrans(info);
     flow.row.bytes_sent = bytesSent(info);
     flow.row.packets_sent = dataSegsOut(info);
+    flow.rwndLimitedNs = rwndLimitedUs(info) * 1000;
   }
 
   private delivered(flow: TcpFlow): number {
