@@ -319,5 +319,5 @@ for (const queueWords of ['codel ecn', 'red limit 1000000 min 15000 max 45000 av
   });
   out['ipv6'] = { findings: result.findings, ...balance(result), ecn: [...new Set(captures(result).map(({ ecn }) => ecn))], sizes: [...new Set(captures(result).map(({ size }) => size))] };
 }
-console.log(JSON.stringify(out));
+fs.writeSync(1, `${JSON.stringify(out)}\n`);
 process.exit(0);

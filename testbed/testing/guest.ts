@@ -91,7 +91,7 @@ export async function runInGuest(script: string | URL, options: GuestOptions = {
       '#!/bin/sh',
       'export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
       'mount -t proc proc /proc; mount -t sysfs sysfs /sys; mount -t tmpfs tmpfs /run',
-      `mount -t hostfs none /mnt -o ${quote(folder)}`,
+      'mount -t hostfs none /mnt -o /proc/self/cwd', // the host's /proc/self: the kernel's own process, whose folder is ours
       ownTmp ? 'mount -t tmpfs tmpfs /tmp' : '',
       'ip link set lo up',
       `env ${environment} ${quote(process.execPath)} --enable-source-maps ${[path, ...(options.args ?? [])].map(quote).join(' ')} >/mnt/stdout 2>/mnt/stderr </dev/null`,
@@ -103,9 +103,11 @@ export async function runInGuest(script: string | URL, options: GuestOptions = {
     const core = String(process.pid % cpus().length);
     const command = [
       '-k', '5', String(options.timeoutS ?? 120), 'taskset', '-c', core, kernel, `mem=${options.memoryMiB ?? 512}M`, ...seccomp, 'time-travel=inf-cpu', 'time-travel-start=1700000000000000000',
-      'rootfstype=hostfs', 'rootflags=/', 'rw', `init=${join(folder, 'init.sh')}`, 'con=null', 'con0=fd:0,fd:1', 'quiet', 'panic=-1',
+      'rootfstype=hostfs', 'rootflags=/', 'rw', // No path of this run on the command line: the kernel mixes it into its random pool (random_init_early), and runs would differ.
+      'init=/proc/self/cwd/init.sh', 'con=null', 'con0=fd:0,fd:1', 'quiet', 'panic=-1',
     ];
     const guest = spawn('timeout', command, {
+      cwd: folder,
       stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, LD_PRELOAD: preloadFor(kernel, folder), TESTBED_GETRANDOM_SEED: String(options.seed ?? 1) },
     });
     let output = '';
