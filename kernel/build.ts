@@ -4,7 +4,7 @@
  * the very end. Interrupted or failed, nothing is left but the log.
  */
 
-import { copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { execFileSync } from 'node:child_process';
 import * as os from 'node:os';
 import * as path from 'node:path';
@@ -104,7 +104,9 @@ export async function buildKernel(request: BuildRequest, options: BuildOptions =
         // Kbuild refuses O= from a tree that was built in; cleaning the user's tree is not ours to do.
         report('copy the source (it was built in place)');
         tree = path.join(folder, 'tree');
-        cpSync(own!.folder, tree, { recursive: true, verbatimSymlinks: true, filter: (from) => path.basename(from) !== '.git' });
+        mkdirSync(tree);
+        const entries = readdirSync(own!.folder).filter((entry) => entry !== '.git').map((entry) => path.join(own!.folder, entry));
+        await runStep({ name: 'copy the source', command: ['cp', '-a', '--reflink=auto', '--no-preserve=ownership', '-t', tree, ...entries], cwd: folder, log, signal });
         await runStep({ name: 'clean the copy', command: ['make', '-s', 'ARCH=um', 'mrproper'], cwd: tree, log, signal });
       }
     }
