@@ -262,6 +262,7 @@ async function bottleneckMetrics(
   }));
 
   const sync = perPacket ? await synchronisation(database, name, window, flows, atBottleneck.filter((row) => row.bottleneck === direction.name), queueDelayMs.p50) : { ratio: null, events: 0, rttMs: 0 };
+  const count = (value: number | null | undefined): number | null => (value === null || value === undefined ? null : Math.round(value)); // interpolated at the edges
   const backlogHow = `the queue's backlog, as the shaper counts bytes, at each sample in the window`;
   return {
     throughputBps: perSecond(leftBytes === null ? null : leftBytes * 8),
@@ -272,7 +273,7 @@ async function bottleneckMetrics(
     backlogBytes: distributionOf(backlog, 'samples', 'b_'),
     backlogPackets: distributionOf(backlog, 'samples', 'p_'),
     packets: { arrived: totals.arrived, left: totals.left, dropped: totals.dropped, marked: totals.marked },
-    counters: { drops: samples?.drops ?? null, marks: samples?.marks ?? null },
+    counters: { drops: count(samples?.drops), marks: count(samples?.marks) },
     lossSynchronisation: sync.ratio,
     lossEvents: sync.events,
     classes,

@@ -4,10 +4,8 @@
  * reader never sees half a file, also when the writer is killed.
  */
 
-import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
-import type { Plan } from '../plan/plan.js';
 import type { Finding } from './raw.js';
 
 export type RunStatus = 'running' | 'complete' | 'incomplete' | 'invalid' | 'failed';
@@ -17,7 +15,7 @@ export interface RunJson {
   readonly schema: 1;
   /** The scenario's name. */
   readonly name: string;
-  /** `planHash(plan)`: two runs of one hash did the same thing. */
+  /** `planHash(plan)` of plan/hash.ts: two runs of one hash did the same thing. */
   readonly planHash: string;
   readonly engine: 'kernel' | 'sim';
   /** `local`, `uml:6.12`, …; `sim` for the simulator. */
@@ -84,18 +82,4 @@ export function readRunJson(runDir: string): RunJson | null {
   } catch {
     return null;
   }
-}
-
-/** SHA-256 of the plan as canonical JSON (keys sorted), first 16 hex digits. */
-export function planHash(plan: Plan): string {
-  return createHash('sha256').update(canonicalJson(plan)).digest('hex').slice(0, 16);
-}
-
-function canonicalJson(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
-  if (value !== null && typeof value === 'object') {
-    const entries = Object.entries(value).filter(([, v]) => v !== undefined).sort(([a], [b]) => (a < b ? -1 : 1));
-    return `{${entries.map(([key, v]) => `${JSON.stringify(key)}:${canonicalJson(v)}`).join(',')}}`;
-  }
-  return JSON.stringify(value) ?? 'null';
 }

@@ -20,8 +20,11 @@ export function formatBps(bps: number | null | undefined): string {
   for (const [unit, factor] of [['Gbit/s', 1e9], ['Mbit/s', 1e6], ['kbit/s', 1e3]] as const) if (Math.abs(bps) >= factor) return `${digits(bps / factor)} ${unit}`;
   return `${digits(bps)} bit/s`;
 }
+/** `queue=codel, rate=5mbit`; a path (`topology.links.BL.rate`) by its last part unless two end in the same. */
 export function formatVaried(varied: Readonly<Record<string, string>>): string {
-  return Object.entries(varied).map(([key, value]) => `${key}=${value}`).join(', ');
+  const last = (key: string): string => key.split('.').at(-1)!;
+  const keys = Object.keys(varied);
+  return Object.entries(varied).map(([key, value]) => `${keys.filter((other) => last(other) === last(key)).length > 1 ? key : last(key)}=${value}`).join(', ');
 }
 
 /** `93.7 … 193 ms`: the unit once when both have it. */

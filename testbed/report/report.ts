@@ -246,7 +246,7 @@ function whatRan(plan: Plan, run: RunJson | null): string {
   if (run !== null) {
     list.push(['Engine', run.engine], ['Machine', `${run.machine}, ${run.clock} time${run.hosts === undefined ? '' : `, hosts: ${run.hosts}`}`]);
     if (run.kernel !== null) list.push(['Kernel', `${run.kernel.release ?? 'unknown'}${run.kernel.config === undefined ? '' : ` (config ${run.kernel.config})`}`]);
-    list.push(['Plan', run.planHash], ['Code', run.gitCommit ?? 'unknown'], ['Started', run.started], ['Ended', run.ended ?? '–'], ['Status', run.status]);
+    list.push(['Plan', run.planHash.slice(0, 16)], ['Code', run.gitCommit?.slice(0, 12) ?? 'unknown'], ['Started', run.started], ['Ended', run.ended ?? '–'], ['Status', run.status]);
     const tools = Object.entries(run.toolVersions);
     if (tools.length > 0) list.push(['Tools', tools.map(([name, version]) => `${name} ${version}`).join(', ')]);
     const counts = Object.entries(run.counts);

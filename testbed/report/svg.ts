@@ -30,7 +30,7 @@ export interface LinePlot {
 
 const width = 420;
 const height = 268;
-const left = 50;
+const left = 58;
 const right = 10;
 const top = 10;
 const bottom = 40;
@@ -85,7 +85,7 @@ function frame(x: { label: string; min: number; max: number }, y: { label: strin
   for (const value of xTicks) parts.push(`<text class="tick" x="${px(scaleX(value))}" y="${height - bottom + 16}" text-anchor="middle">${formatTick(value)}</text>`);
   parts.push(`<path class="axis" d="M${left} ${top}V${height - bottom}H${width - right}"/>`);
   parts.push(`<text class="label" x="${(left + width - right) / 2}" y="${height - 5}" text-anchor="middle">${escapeHtml(x.label)}</text>`);
-  parts.push(`<text class="label" transform="translate(12 ${(top + height - bottom) / 2}) rotate(-90)" text-anchor="middle">${escapeHtml(y.label)}</text>`);
+  parts.push(`<text class="label" transform="translate(11 ${(top + height - bottom) / 2}) rotate(-90)" text-anchor="middle">${escapeHtml(y.label)}</text>`);
   return { x: scaleX, y: scaleY, axes: parts.join('') };
 }
 

@@ -37,6 +37,7 @@ export function runTable(metrics: Metrics | null, run: RunJson | null): string {
   const parts: string[] = [];
   if (run !== null) parts.push(statusLine(run));
   if (metrics === null) return parts.join('\n');
+  if (metrics.cut && metrics.windowS[1] <= metrics.windowS[0]) return [...parts, 'Nothing was recorded in the measurement window.'].join('\n\n');
   const all = Object.entries(metrics.bottlenecks);
   const used = all.filter(([, bottleneck]) => (bottleneck.throughputBps ?? 0) > 0);
   parts.push(textTable(['Bottleneck', 'Use', 'Delay p50', 'p95', 'p99', 'Loss', 'Marks', 'Packets'], (used.length > 0 ? used : all).map(([name, b]) =>
