@@ -7,6 +7,7 @@ import koffi from 'koffi';
 import { ioctl, stable } from './libc.js';
 
 const SIOCETHTOOL = 0x8946;
+const ETHTOOL_GLINK = 0x0a;
 const [ETHTOOL_GSTRINGS, ETHTOOL_GSSET_INFO, ETHTOOL_GFEATURES, ETHTOOL_SFEATURES] = [0x1b, 0x37, 0x3a, 0x3b];
 const ETH_SS_FEATURES = 4;
 
@@ -75,4 +76,14 @@ export function offloadsOff(fd: number, device: string): void {
 export function offloadsOn(fd: number, device: string): string[] {
   const { bits, active } = features(fd, device);
   return bits.filter((name, index) => isSuperpacket(name) && active(index));
+}
+
+const linkQuery = stable(8);
+/**
+ * Asks for the carrier. Kernels since 6.8 first bring the device up to date with it (net/ethtool/ioctl.c, linkwatch_sync_dev), its root qdisc
+ * included; otherwise a kernel thread does so, a hundred devices a second.
+ */
+export function syncLink(fd: number, device: string): void {
+  linkQuery.writeUInt32LE(ETHTOOL_GLINK, 0);
+  call(fd, device, linkQuery);
 }

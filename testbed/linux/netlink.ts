@@ -21,6 +21,7 @@ const NETLINK_GET_STRICT_CHK = 12;
 export const NETLINK_ROUTE = 0;
 export const NLM_F_REQUEST = 1;
 export const NLM_F_ACK = 4;
+export const NLM_F_ECHO = 8;
 export const NLM_F_DUMP = 0x300;
 export const NLM_F_REPLACE = 0x100;
 export const NLM_F_EXCL = 0x200;
@@ -68,6 +69,8 @@ const maxSendMessages = 200;
 const sendBuffer = libc.stable(maxSendBytes + 64 * 1024);
 const receiveBuffer = libc.stable(256 * 1024);
 const MSG_TRUNC = 0x20;
+/** Answers are there before send returns; were one missing, an error is better than a hang. */
+const MSG_DONTWAIT = 0x40;
 
 export class NetlinkSocket {
   private sequence = 1;
@@ -152,7 +155,7 @@ export class NetlinkSocket {
 
   private receive(): number {
     for (;;) {
-      const received = libc.tryRecv(this.fd, receiveBuffer, receiveBuffer.length, MSG_TRUNC);
+      const received = libc.tryRecv(this.fd, receiveBuffer, receiveBuffer.length, MSG_TRUNC | MSG_DONTWAIT);
       if (received === -os.constants.errno.EINTR) continue;
       if (received < 0) throw new libc.SystemError('recv', -received, 'from netlink');
       if (received > receiveBuffer.length) throw new Error(`netlink message of ${received} bytes is larger than the buffer`);

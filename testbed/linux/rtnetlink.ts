@@ -2,12 +2,13 @@
 
 import { isIPv6 } from 'node:net';
 import { attribute, attributeString, attributeU32, nested, parseAttributes, text, unsigned } from './attributes.js';
-import { NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, type Message, type Request } from './netlink.js';
+import { NLM_F_CREATE, NLM_F_DUMP, NLM_F_ECHO, NLM_F_EXCL, NLM_F_REPLACE, type Message, type Request } from './netlink.js';
 
 const [AF_UNSPEC, AF_INET, AF_INET6] = [0, 2, 10];
 const RTM = { newLink: 16, delLink: 17, getLink: 18, newAddress: 20, newRoute: 24, newNeighbour: 28, newQdisc: 36, delQdisc: 37, getQdisc: 38, newClass: 40, getClass: 42, newFilter: 44 } as const;
 const IFF_UP = 1;
 const IFF_NOARP = 0x80;
+const IFF_MULTICAST = 0x1000;
 
 export const TC_H_ROOT = 0xffffffff;
 /** Parent of the ingress qdisc and of clsact (TC_H_INGRESS). */
@@ -48,13 +49,14 @@ export interface VethEnd {
   readonly ifindex: number;
   readonly mac: string;
 }
-/** Both ends of a veth pair, up, the peer in the namespace of `peerNamespaceFd`. `group` lets a whole namespace's links be deleted at once. `noArp`: no neighbour is ever asked for. */
-export function newVeth(end: VethEnd, peer: VethEnd, peerNamespaceFd: number, mtuBytes: number, group: number, noArp: boolean): Request {
-  const flags = IFF_UP | (noArp ? IFF_NOARP : 0);
+/** A veth pair, this end up, the peer in the namespace of `peerNamespaceFd` still down: it has no partner yet when the kernel makes it (veth_open), so `linkUp` it after. `group` lets a whole namespace's links be deleted at once. `silent`: IPv6 neither asks for neighbours nor reports multicast groups on it. */
+export function newVeth(end: VethEnd, peer: VethEnd, peerNamespaceFd: number, mtuBytes: number, group: number, silent: boolean): Request {
+  const noisy = silent ? IFF_NOARP | IFF_MULTICAST : 0;
+  const flags = silent ? IFF_NOARP : 0;
   const common = (one: VethEnd): Buffer[] => [attributeString(3, one.device), attribute(1, macBytes(one.mac)), attributeU32(4, mtuBytes), attributeU32(27, group)];
-  const peerInfo = nested(1, linkHeader(peer.ifindex, flags, flags), ...common(peer), attributeU32(28, peerNamespaceFd)); // VETH_INFO_PEER, IFLA_NET_NS_FD
+  const peerInfo = nested(1, linkHeader(peer.ifindex, flags, noisy), ...common(peer), attributeU32(28, peerNamespaceFd)); // VETH_INFO_PEER, IFLA_NET_NS_FD
   return {
-    type: RTM.newLink, flags: NLM_F_CREATE | NLM_F_EXCL, body: linkHeader(end.ifindex, flags, flags),
+    type: RTM.newLink, flags: NLM_F_CREATE | NLM_F_EXCL, body: linkHeader(end.ifindex, flags | IFF_UP, noisy | IFF_UP),
     attributes: [...common(end), nested(18, attributeString(1, 'veth'), nested(2, peerInfo))], // IFLA_LINKINFO { KIND, DATA }
   };
 }
@@ -67,6 +69,8 @@ export interface LinkState {
   readonly ifindex: number;
   readonly device: string;
   readonly mtuBytes: number;
+  /** Operational state UP (RFC 2863): only now has the kernel put its root qdisc to work; before, it drops. */
+  readonly up: boolean;
   readonly rxDropped: number;
   readonly txDropped: number;
   readonly rxErrors: number;
@@ -78,7 +82,7 @@ export function parseLink({ body }: Message): LinkState {
   const stats = attributes.get(23);
   const counter = (index: number): number => (stats === undefined ? 0 : Number(stats.readBigUInt64LE(8 * index)));
   return {
-    ifindex: body.readInt32LE(4), device: text(attributes.get(3)), mtuBytes: unsigned(attributes.get(4)),
+    ifindex: body.readInt32LE(4), device: text(attributes.get(3)), mtuBytes: unsigned(attributes.get(4)), up: unsigned(attributes.get(16)) === 6,
     rxErrors: counter(4), txErrors: counter(5), rxDropped: counter(6), txDropped: counter(7),
   };
 }
@@ -151,6 +155,7 @@ export const setQdisc = (ifindex: number, parent: number, handle: number, qdisc:
   type: RTM.newQdisc, flags: change ? 0 : NLM_F_CREATE | NLM_F_EXCL, body: tcHeader(ifindex, handle, parent),
   attributes: [attributeString(1, qdisc.kind), ...optionsAttribute(qdisc), ...sizeTable(qdisc.overheadBytes)],
 });
+export const deleteQdisc = (ifindex: number, parent: number, handle: number): Request => ({ type: RTM.delQdisc, flags: 0, body: tcHeader(ifindex, handle, parent) });
 export const setClass = (ifindex: number, parent: number, classid: number, options: TcOptions, change = false): Request => ({
   type: RTM.newClass, flags: change ? 0 : NLM_F_CREATE | NLM_F_EXCL, body: tcHeader(ifindex, classid, parent), attributes: [attributeString(1, options.kind), ...optionsAttribute(options)],
 });
@@ -160,7 +165,8 @@ export const newFilter = (ifindex: number, parent: number, priority: number, pro
   body: tcHeader(ifindex, handle, parent, ((priority << 16) | ((protocol & 0xff) << 8) | (protocol >> 8)) >>> 0),
   attributes: [attributeString(1, filter.kind), ...optionsAttribute(filter)],
 });
-export const getQdisc = (ifindex: number, handle: number): Request => ({ type: RTM.getQdisc, flags: 0, body: tcHeader(ifindex, handle, 0) });
+/** ECHO: the kernel sends the answer to whoever listens for changes, and to us only if asked (sch_api.c qdisc_notify). */
+export const getQdisc = (ifindex: number, handle: number): Request => ({ type: RTM.getQdisc, flags: NLM_F_ECHO, body: tcHeader(ifindex, handle, 0) });
 export const listQdiscs = (ifindex = 0): Request => ({ type: RTM.getQdisc, flags: NLM_F_DUMP, body: tcHeader(ifindex, 0, 0) });
 export const listClasses = (ifindex: number): Request => ({ type: RTM.getClass, flags: NLM_F_DUMP, body: tcHeader(ifindex, 0, 0) });
 

@@ -4,7 +4,7 @@ import type { Missing } from '../machines/machine.js';
 import { attributeU32 } from '../linux/attributes.js';
 import { close, open, setns, SystemError, unshare } from '../linux/libc.js';
 import { NetlinkError, NetlinkSocket } from '../linux/netlink.js';
-import { handleOf, newFilter, newVeth, setQdisc, TC_H_INGRESS, TC_H_ROOT } from '../linux/rtnetlink.js';
+import { deleteQdisc, handleOf, newFilter, newVeth, setQdisc, TC_H_INGRESS, TC_H_ROOT } from '../linux/rtnetlink.js';
 import type { Plan } from '../plan/plan.js';
 import { layoutOf, redirectOptions } from './steps.js';
 
@@ -72,9 +72,9 @@ export function missingHere(needs: readonly Need[]): readonly Missing[] {
       }
       for (const need of needs) {
         if (need.type === 'qdisc') {
-          // Empty options: some kinds are made by it, some refuse; none is asked for again, each stands on a device root of its own turn.
+          // Empty options: some kinds are made by it, some refuse them; the device's root is free again for the next.
           if (!has(() => socket.run([setQdisc(one, TC_H_ROOT, handleOf(1), { kind: need.name, options: Buffer.alloc(0) })]))) lacks(need, `the queue discipline ${need.name}`);
-          has(() => socket.run([{ ...setQdisc(one, TC_H_ROOT, handleOf(1), { kind: need.name, options: Buffer.alloc(0) }), type: 37 /* RTM_DELQDISC */ }]));
+          has(() => socket.run([deleteQdisc(one, TC_H_ROOT, handleOf(1))]));
         } else if (need.type === 'classifier') {
           has(() => socket.run([setQdisc(one, TC_H_INGRESS, handleOf(0xffff), { kind: 'ingress', options: Buffer.alloc(0) })]));
           if (!has(() => socket.run([newFilter(one, handleOf(0xffff), 1, 3, 0, { kind: need.name, options: attributeU32(1, 0) })]))) lacks(need, `the traffic classifier ${need.name}`);

@@ -17,7 +17,7 @@ import { transmitTicks } from '../qdiscs/psched.js';
 import { qdiscs } from '../qdiscs/registry.js';
 import { encodeTbf } from '../qdiscs/tbf.js';
 import type { Finding } from '../records/raw.js';
-import { applyLayout, deleteLinks, runTc, sysctlPath } from './apply.js';
+import { applyLayout, awaitLinks, deleteLinks, runTc, sysctlPath } from './apply.js';
 import { burstBytes, layoutOf, netemOf, queueOptions, wireNode, type Bottleneck, type DirectionLayout, type Layout } from './steps.js';
 
 export interface NetworkOptions {
@@ -48,6 +48,7 @@ export class Network {
     const network = new Network(plan, layout, hosts, new Map());
     try {
       applyLayout(layout, hosts, network.sockets);
+      awaitLinks(layout, network.sockets);
     } catch (error) {
       network.remove();
       throw error;
@@ -157,13 +158,24 @@ export class Network {
       const on = offloadsOn(this.socket(node).fd, device);
       if (on.length > 0) out.push(invalid('offloads-on', `node ${node}, device ${device}: ${on.join(', ')} cannot be turned off, so packets larger than the MTU could pass; use --machine uml`));
     }
-    for (const direction of this.layout.directions.values()) out.push(...this.verifyShaper(direction));
+    out.push(...this.verifyShapers());
     for (const node of this.plan.nodes) out.push(...this.verifySysctls(node.name));
     this.linkBaseline = this.readLinks();
     return out;
   }
 
-  private verifyShaper(layout: DirectionLayout): Finding[] {
+  /** All qdiscs of a node in one dump. */
+  private readQdiscs(node: string): readonly TcState[] { return this.socket(node).ask(listQdiscs()).map(parseTc); }
+  private verifyShapers(): Finding[] {
+    const byNode = new Map<string, readonly TcState[]>();
+    return [...this.layout.directions.values()].flatMap((layout) => {
+      if (layout.bottleneck === null) return [];
+      const { node } = layout.bottleneck;
+      if (!byNode.has(node)) byNode.set(node, this.readQdiscs(node));
+      return this.verifyShaper(layout, byNode.get(node)!);
+    });
+  }
+  private verifyShaper(layout: DirectionLayout, standing: readonly TcState[]): Finding[] {
     const { bottleneck, direction, link, name } = layout;
     if (bottleneck === null) return [];
     const rateBps = this.rates.get(name) ?? 0;
@@ -185,7 +197,7 @@ export class Network {
       if (Math.abs(buffer! - ticks) > 1 || Math.abs(cbuffer! - ticks) > 1) out.push(invalid('shaper-burst', `${at}: its shaper holds bursts of ${buffer} and ${cbuffer} ticks instead of one packet (${ticks})`));
       if (quantum !== burst) out.push(invalid('shaper-quantum', `${at}: its shaper's quantum is ${quantum} bytes instead of ${burst} (r2q)`));
     }
-    const queue = this.socket(bottleneck.node).ask(listQdiscs(bottleneck.ifindex)).map(parseTc).find((one) => one.ifindex === bottleneck.ifindex && one.handle === bottleneck.leafHandle);
+    const queue = standing.find((one) => one.ifindex === bottleneck.ifindex && one.handle === bottleneck.leafHandle);
     if (queue?.kind !== bottleneck.kind) out.push(invalid('queue-not-set', `${at}: its queue is ${queue?.kind ?? 'missing'} instead of ${bottleneck.kind}`));
     return out;
   }
@@ -245,10 +257,8 @@ export class Network {
       }
     }
     this.linksNow = undefined;
-    for (const layout of this.layout.directions.values()) {
-      if (layout.bottleneck === null) continue;
-      out.push(...this.verifyShaper(layout), ...this.verifyPackets(layout));
-    }
+    out.push(...this.verifyShapers());
+    for (const layout of this.layout.directions.values()) if (layout.bottleneck !== null) out.push(...this.verifyPackets(layout));
     return out;
   }
   private linksNow: Map<string, LinkState> | undefined;

@@ -15,16 +15,16 @@ const comment = (text: string): string => `# ${text.replace(/[\r\n]+/g, ' ')}`;
 const parentWords = (parent: number): string[] => (parent === TC_H_ROOT ? ['root'] : ['parent', handleWord(parent)]);
 const seconds = (ns: number): string => String(Number((ns / 1e9).toFixed(6)));
 
-function stepLines(step: Step, netns: (node: string) => string, noArp: ReadonlySet<string>): string[] {
+function stepLines(step: Step, netns: (node: string) => string, silent: ReadonlySet<string>): string[] {
   switch (step.do) {
     case 'namespace': return [line('ip', 'netns', 'add', step.netns), line('ip', '-n', step.netns, 'link', 'set', 'lo', 'up')];
     case 'sysctl': return [line('ip', 'netns', 'exec', netns(step.node), 'sysctl', '-qw', `${step.name}=${step.value}`)];
     case 'link': {
-      const arp = [step.a, step.b].some((end) => noArp.has(`${end.node} ${end.device}`)) ? ['arp', 'off'] : [];
+      const quiet = [step.a, step.b].some((end) => silent.has(`${end.node} ${end.device}`)) ? ['arp', 'off', 'multicast', 'off'] : [];
       const [a, b, mtu] = [netns(step.a.node), netns(step.b.node), String(step.mtuBytes)];
       return [
         line('ip', '-n', a, 'link', 'add', step.a.device, 'mtu', mtu, 'address', step.a.mac, 'index', String(step.a.ifindex), 'type', 'veth', 'peer', 'name', step.b.device, 'mtu', mtu, 'address', step.b.mac, 'index', String(step.b.ifindex), 'netns', b),
-        line('ip', '-n', a, 'link', 'set', step.a.device, ...arp, 'up'), line('ip', '-n', b, 'link', 'set', step.b.device, ...arp, 'up'),
+        line('ip', '-n', a, 'link', 'set', step.a.device, ...quiet, 'up'), line('ip', '-n', b, 'link', 'set', step.b.device, ...quiet, 'up'),
       ];
     }
     case 'offloads': return [`${line('ip', 'netns', 'exec', netns(step.node), 'ethtool', '-K', step.device, 'tso', 'off', 'gso', 'off', 'gro', 'off')} >/dev/null`];
@@ -99,13 +99,13 @@ export function planToShell(plan: Plan): string {
   const names = new Map(plan.nodes.map((node) => [node.name, node.netns]));
   if (layout.wireNetns !== null) names.set(wireNode, layout.wireNetns);
   const netns = (node: string): string => names.get(node) ?? node;
-  const noArp = new Set(layout.steps.flatMap((step) => (step.do === 'address' && step.address.includes(':') ? [`${step.node} ${step.device}`] : [])));
+  const silent = new Set(layout.steps.flatMap((step) => (step.do === 'address' && step.address.includes(':') ? [`${step.node} ${step.device}`] : [])));
   const end = plan.warmupNs + plan.durationNs;
   const all = [...names.values()].map(quote).join(' ');
   const out = [
     '#!/bin/sh', comment(`${plan.name}, seed ${plan.seed}: the network and traffic of this plan, by hand (as root)`), 'set -eu', 'servers=',
     `remove() { kill $servers 2>/dev/null || true; for n in ${all}; do ip netns del "$n" 2>/dev/null || true; done; }`, 'trap remove EXIT', 'trap "exit 1" INT TERM', '',
-    comment('The network'), ...layout.steps.flatMap((step) => stepLines(step, netns, noArp)), '',
+    comment('The network'), ...layout.steps.flatMap((step) => stepLines(step, netns, silent)), '',
   ];
   if (plan.flows.length > 0 || plan.probes.length > 0 || plan.events.length > 0) {
     out.push(comment('Traffic; the built-in generator is stood in for by iperf3'), ...plan.flows.flatMap((flow) => [comment(`flow ${flow.id}: ${flow.class}, ${flow.src} to ${flow.dst}`), ...flowLines(flow, end, netns)]));

@@ -220,16 +220,17 @@ const hasSix = (iface: PlanInterface): boolean => iface.addresses.some((address)
 export function layoutOf(plan: Plan): Layout {
   const namespaces: Step[] = [];
   const sysctls: Step[] = [];
+  const late: Step[] = [];
   const links: Step[] = [];
   const configure: Step[] = [];
   const directions = new Map<string, DirectionLayout>();
   const devices: Device[] = [];
   const byDevice = new Map<string, Device>();
-  const nextIfindex = new Map<string, number>();
+  // One count for all nodes: the two ends of a link must not have the same index, or the kernel takes the link for one without a
+  // lower device and lets it wait up to a second before it carries packets (net/core/link_watch.c linkwatch_urgent_event).
+  let nextIfindex = firstIfindex;
   const newDevice = (node: string, device: string, mac: string): Device => {
-    const ifindex = nextIfindex.get(node) ?? firstIfindex;
-    nextIfindex.set(node, ifindex + 1);
-    const made = { node, device, ifindex, mac };
+    const made = { node, device, ifindex: nextIfindex++, mac };
     devices.push(made);
     byDevice.set(`${node} ${device}`, made);
     return made;
@@ -258,7 +259,8 @@ export function layoutOf(plan: Plan): Layout {
     };
     for (const [name, value] of Object.entries(own)) {
       if (!sixNodes.has(node.name) && name.startsWith('net.ipv6.') && !name.endsWith('.disable_ipv6')) continue;
-      sysctls.push({ do: 'sysctl', node: node.name, name, value });
+      // A forwarding IPv6 interface joins the all-routers groups and reports it, unless it already stands without multicast.
+      (/^net\.ipv6\.conf\..*\.forwarding$/.test(name) ? late : sysctls).push({ do: 'sysctl', node: node.name, name, value });
     }
   }
   if (wireNetns !== null) {
@@ -307,5 +309,5 @@ export function layoutOf(plan: Plan): Layout {
     if (device === undefined) throw new Error(`plan: route of ${node.name} to ${route.to} names device ${route.device}, which no link gives it`);
     return { do: 'route', node: node.name, device: device.device, ifindex: device.ifindex, to: route.to, via: route.via };
   }));
-  return { steps: [...namespaces, ...sysctls, ...links, ...configure, ...routes], directions, devices, wireNetns };
+  return { steps: [...namespaces, ...sysctls, ...links, ...late, ...configure, ...routes], directions, devices, wireNetns };
 }
