@@ -130,7 +130,7 @@ class Choke extends Discipline {
     into[1] = this.pdrop;
     into[2] = 0;
     into[3] = this.matched;
-    into[4] = this.vars.qavg / 2 ** this.params.wlog;
+    into[4] = this.vars.qavg / this.params.scale;
   }
 }
 

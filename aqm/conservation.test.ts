@@ -142,6 +142,10 @@ describe('every discipline', () => {
             if (!ledger.dequeue(nowNs) && queue.backlogPackets > 0) nowNs = queue.readyNs;
           }
           assert.ok(queue.marks >= ledger.markedPackets);
+          // Memory held by an empty queue: none. (CAKE reports the most it ever held.)
+          queue.readState(state, nowNs);
+          const memory = kind.state.findIndex((column) => column === 'memory_usage' || column === 'memory_used');
+          if (memory >= 0 && kind.kind !== 'cake') assert.equal(state[memory], 0);
         }),
         { numRuns: 60 },
       );

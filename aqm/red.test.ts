@@ -60,6 +60,46 @@ describe('RED', () => {
     );
   });
 
+  it('decides on every packet as the integers of the kernel do, adapting max_p as well', () => {
+    const random = randomSource(31), same = randomSource(6), sameAgain = randomSource(6);
+    const [min, max, wlog, maxP] = [30_000, 90_000, 5, Math.floor(0.1 * 2 ** 32)];
+    const params = new RedParams(min, max, wlog, maxP, 0, null), vars = new RedVars();
+    const w = BigInt(wlog), qthMin = BigInt(min) << w, qthMax = BigInt(max) << w, span = BigInt(max - min);
+    let qavg = 0n, count = -1n, qR = 0n, p = BigInt(maxP), divisor = p / span, backlog = 50_000;
+    const seen = [0, 0, 0];
+    for (let step = 0; step < 40_000; step++) {
+      backlog = Math.max(0, Math.min(150_000, backlog + (random() % 3001) - (step % 4000 < 2000 ? 1470 : 1530)));
+      vars.arrive(params, backlog, 0);
+      const action = vars.action(params, same);
+      qavg += BigInt(backlog) - (qavg >> w);
+      let expected = 0;
+      if (qavg < qthMin) count = -1n;
+      else if (qavg >= qthMax) {
+        count = -1n;
+        expected = 2;
+      } else {
+        count++;
+        if (count === 0n) qR = BigInt(sameAgain()) / divisor;
+        else if (((qavg - qthMin) >> w) * count >= qR) {
+          count = 0n;
+          qR = BigInt(sameAgain()) / divisor;
+          expected = 1;
+        }
+      }
+      assert.equal(action, expected, `step ${step}`);
+      seen[action]!++;
+      if (step % 500 === 499) {
+        params.adapt(vars.qavg);
+        const onePercent = ((1n << 32n) + 50n) / 100n, average = qavg >> w, fifth = span / 5n;
+        if (average > BigInt(min) + 3n * fifth && p <= 50n * onePercent) p += p / 4n < onePercent ? p / 4n : onePercent;
+        else if (average < BigInt(min) + 2n * fifth && p >= onePercent) p = (p / 10n) * 9n;
+        divisor = (p + span / 2n) / span;
+        assert.equal(BigInt(params.maxP), p);
+      }
+    }
+    assert.ok(seen.every((n) => n > 300), `${seen}`);
+  });
+
   it('lets the average decay while idle by the table, or linearly within its first cells', () => {
     const stab = Uint8Array.from({ length: 256 }, (_, i) => Math.min(31, i >> 3));
     fc.assert(

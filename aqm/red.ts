@@ -88,7 +88,7 @@ class Red extends Discipline {
     into[0] = this.early;
     into[1] = this.pdrop;
     into[2] = 0;
-    into[3] = this.vars.qavg / 2 ** this.params.wlog;
+    into[3] = this.vars.qavg / this.params.scale;
     into[4] = this.params.maxP / 2 ** 32;
   }
 }
