@@ -74,7 +74,7 @@ function drive(network: Network, to: string): void {
 
 interface Driven { readonly kind: string; readonly names: readonly string[]; readonly state: readonly (number | null)[]; readonly marks: number | null; readonly drops: number; readonly tc: unknown; readonly findings: readonly string[] }
 const driving: Readonly<Record<string, Record<string, unknown>>> = {
-  red: { min: '10p', max: '30p', probability: 0.1, ecn: true }, choke: { limit: 200, min: 10, max: 50, ecn: true }, sfq: { limit: 100, redflowlimit: '50kB', min: '5kB', max: '20kB', ecn: true, probability: 0.1 },
+  red: { min: '10p', max: '30p', probability: 0.1, ecn: true }, choke: { limit: 200, min: 10, max: 50, ecn: true }, sfq: { limit: 300, depth: 50, redflowlimit: '50kB', min: '2kB', max: '8kB', ecn: true, probability: 0.5 },
   codel: { ecn: true, ce_threshold: '20ms' }, fq_codel: { limit: 200 }, pie: { ecn: true }, fq_pie: { ecn: true, limit: 200 }, sfb: { limit: 100 }, cake: { bandwidth: '8mbit', besteffort: true, memlimit: '200kB' },
   hhf: { limit: 50 }, fq: { limit: 50, ce_threshold: '5ms' }, pfifo: { limit: 50 }, bfifo: { limit: '50kB' }, drr: { flows: 4, limit: 10 },
 };
