@@ -49,6 +49,7 @@ export const exitCode = { complete: 0, failed: 1, interrupted: 130 } as const;
 
 const second = 1e9;
 const PR_SET_PDEATHSIG = 1;
+const SCHED_OTHER = 0;
 const SCHED_FIFO = 1;
 const SCHED_RESET_ON_FORK = 0x40000000;
 const hostfsMagic = 0x00c0ffee;
@@ -114,17 +115,12 @@ class AgentRun {
       prctl(PR_SET_PDEATHSIG, os.constants.signals.SIGTERM, 0, 0, 0);
       if (process.ppid !== this.parent) this.interrupt('the end of its parent process');
     }
-    // Real-time policy: the kernel then adds no slack to waits (0.1 % of a wait, select_estimate_accuracy), and
-    // other programs of a loaded host do not delay timers. Refused without the privilege: then it is a little late.
-    const priority = stable(4);
-    priority.writeInt32LE(1);
-    const fifo = trySchedSetscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, priority) >= 0;
     // Files on a UML guest's hostfs reach the host by write-back: each second, not each half minute, so that a killed guest loses little.
     if (fs.statfsSync(this.options.rawDir).type === hostfsMagic) {
       for (const name of ['dirty_writeback_centisecs', 'dirty_expire_centisecs']) tryWrite(`/proc/sys/vm/${name}`, '100');
     }
     this.log.write({
-      type: 'facts', clock: this.options.clock, kernel: os.release(), kernelVersion: os.version(), architecture: os.machine(), node: process.version, realTimePriority: fifo,
+      type: 'facts', clock: this.options.clock, kernel: os.release(), kernelVersion: os.version(), architecture: os.machine(), node: process.version,
     });
   }
 
@@ -174,6 +170,13 @@ class AgentRun {
   private async turnLoop(): Promise<void> {
     const loop = this.loop!;
     const { endNs } = this.context!;
+    // Only while the loop turns: Node waits for threads of its own at exit, and would starve them.
+    // Real-time policy: the kernel then adds no slack to waits (0.1 % of a wait, select_estimate_accuracy), and
+    // other programs of a loaded host do not delay timers. Refused without the privilege: then it is a little late.
+    const priority = stable(4);
+    priority.writeInt32LE(1);
+    const fifo = trySchedSetscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, priority) >= 0;
+    this.log.write({ type: 'facts', realTimePriority: fifo });
     const before = hostTime();
     const startedNs = loop.now();
     loop.every(0, second, Infinity, (now) => {
@@ -214,6 +217,7 @@ class AgentRun {
   }
 
   private async takeDown(): Promise<void> {
+    trySchedSetscheduler(0, SCHED_OTHER, stable(4)); // Node's own threads must get on while this one waits for them at exit
     await this.guarded(() => { if (this.loop !== undefined) this.log.write({ type: 'progress', phase: 'teardown', tNs: this.loop.wokeNs }); });
     for (const collector of this.startedCollectors) await this.guarded(() => collector.stop());
     for (const tool of this.traffic) await this.guarded(() => tool.stop());

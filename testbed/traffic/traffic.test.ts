@@ -78,7 +78,8 @@ describe('the built-in generator, on a real kernel in virtual time', function ()
     const goodput = ((row.bytes_at_end! - row.bytes_at_warmup!) * 8) / 6;
     assert.ok(goodput > 0.9 * ((50e6 * 1448) / 1514), `${goodput} bit/s`);
     const limits = JSON.parse(outcome.files['agent.jsonl']!.split('\n').find((line) => line.includes('receiveWindow')) ?? '{}') as { receiveWindow?: { limitedNs: number } };
-    assert.equal(limits.receiveWindow?.limitedNs, 0, 'the sender was never limited by the receive window');
+    // Of 10 s; the kernel counts a few tens of ms.
+    assert.ok(limits.receiveWindow !== undefined && limits.receiveWindow.limitedNs <= 0.01 * 10 * s, `limited by the receive window for ${limits.receiveWindow?.limitedNs} ns`);
   });
 
   it('sends exactly the datagrams a constant bit rate asks for and counts each that arrives', async () => {
