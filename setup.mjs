@@ -234,6 +234,8 @@ async function compile() {
   await esbuild.build({
     entryPoints: [at('testbed', 'agent', 'main.ts')], outfile: at('dist', 'agent.mjs'),
     bundle: true, platform: 'node', format: 'esm', target: 'node20', external: ['koffi'], logLevel: 'error', sourcemap: true,
+    // The agent gets validated plans: the schemas' library would only cost start-up time in the guest.
+    alias: { zod: at('testbed', 'agent', 'without-schemas.ts') },
     // For the CommonJS packages among those bundled.
     banner: { js: "import { createRequire as createRequireForBundle } from 'node:module'; const require = createRequireForBundle(import.meta.url);" },
   });

@@ -103,7 +103,8 @@ export class Uml implements Machine {
         clock: request.clock, seed: request.plan.seed, memoryBytes, memoryFolder: memory, core, raw, console: consoleFile,
         needed: [projectRoot, path.dirname(path.dirname(node)), path.dirname(path.resolve(agent)), ...(existsSync(modules) ? [realpathSync(modules)] : [])],
         modules: kernel.modulesFolder === null ? null : { folder: kernel.modulesFolder, names: needsOf(request.plan).flatMap((need) => need.modules) },
-        command: [node, path.resolve(agent), '--raw', guestRaw, '--clock', request.clock, '--tag', request.tag, '--hosts', request.hosts],
+        // One thread: V8's helper threads would spin for each other, which never ends on a guest's one processor in virtual time.
+        command: [node, '--single-threaded', path.resolve(agent), '--raw', guestRaw, '--clock', request.clock, '--tag', request.tag, '--hosts', request.hosts],
       });
       const limitMs = this.#options.watchdogMs ?? defaultWatchdogMs;
       const watched = watch(raw, lines, limitMs, () => { guest.kill(); });
