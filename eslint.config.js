@@ -15,7 +15,7 @@ export default tseslint.config(
       'no-console': 'error',
     },
   },
-  // Programs that run inside a guest answer on its console; tests say why they skip.
-  { files: ['**/*.guest.ts', '**/*.test.ts', 'testbed/testing/*.ts'], rules: { 'no-console': 'off' } },
+  // Commands print; programs that run inside a guest answer on its console; tests say why they skip.
+  { files: ['testbed/cli/*.ts', '**/*.child.ts', '**/*.guest.ts', '**/*.test.ts', 'testbed/testing/*.ts'], rules: { 'no-console': 'off' } },
   { files: ['**/*.test.ts'], rules: { '@typescript-eslint/no-unused-expressions': 'off' } },
 );
