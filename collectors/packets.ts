@@ -117,6 +117,11 @@ class RouterCapture {
     out.setUint8(row + 27, reader.forward);
   };
 
+  flush(): void {
+    this.ring.poll(this.visit);
+    this.writer.flush();
+  }
+
   stop(): void {
     this.timer?.cancel();
     this.ring.finish(this.visit);
@@ -151,6 +156,9 @@ export const packetsWith = (options: PacketsOptions) => (context: AgentContext, 
     name: 'packets',
     start() {
       captures = [...routers].map(([node, bottlenecks]) => new RouterCapture(context, network, node, bottlenecks, options));
+    },
+    flush() {
+      for (const capture of captures) capture.flush();
     },
     stop() {
       for (const capture of captures) capture.stop();

@@ -28,6 +28,9 @@ export const probes = (context: AgentContext): Collector | null => {
       });
       for (const tool of started) tool.start();
     },
+    flush() {
+      writer?.flush();
+    },
     stop() {
       for (const tool of started) tool.stop();
       writer?.close();

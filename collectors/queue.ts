@@ -1,7 +1,8 @@
 /**
  * Samples of every bottleneck's queue discipline: backlog, cumulative bytes, packets, drops and marks, and the AQM's
- * own state, every `collect.queueIntervalNs` and always exactly when the measurement window opens and closes. Two
- * system calls a sample and router. Writes raw/queue-<direction>.rec.
+ * own state, every `collect.queueIntervalNs` and always exactly when the measurement window opens and closes. One
+ * system call a sample and router: answers wait in the socket and are taken several at a time. Writes
+ * raw/queue-<direction>.rec.
  *
  * The figures are those of the queue discipline under test itself, below the shaper. Of a classful one (drr, ets)
  * they are its own totals: the kernel keeps backlog and drops of the classes in the parent's. A queue in the
@@ -33,7 +34,8 @@ class RouterQueues {
   private readonly stateless: readonly number[];
   private missed = 0;
   private reason = 0;
-  private nowNs = 0;
+  /** When each asking was, whose answers still wait. */
+  private readonly askedNs: number[] = [];
 
   constructor(private readonly context: AgentContext, network: BottleneckQueues, private readonly node: string, private readonly bottlenecks: readonly RouterBottleneck[]) {
     const places = bottlenecks.map(({ direction }) => network.bottleneck(direction.name));
@@ -48,25 +50,38 @@ class RouterQueues {
   }
 
   sample(nowNs: number): void {
-    this.nowNs = nowNs;
-    this.reader.read(this.visit, this.absent);
+    this.askedNs.push(nowNs);
+    if (this.reader.ask()) this.collect();
   }
-  private readonly visit = (index: number, stats: QdiscStats): void => {
+
+  flush(): void {
+    this.collect();
+    for (const writer of this.writers) writer.flush();
+  }
+
+  /** Takes the answers that wait. */
+  private collect(): void {
+    if (this.askedNs.length === 0) return;
+    this.reader.collect(this.visit, this.absent);
+    this.askedNs.length = 0;
+  }
+  private readonly visit = (asking: number, index: number, stats: QdiscStats): void => {
     const discipline = this.disciplines[index];
     // A discipline of another kind than the plan says would be decoded wrongly.
     const known = discipline?.kind === stats.kind ? discipline : undefined;
     const own = known?.statsIn === 'options' ? stats.options : stats.own;
     this.writers[index]!.row(
-      this.nowNs, stats.backlogBytes, stats.backlogPackets, stats.sentBytes, stats.sentPackets, stats.drops, known ? known.decodeMarks(own) : NaN,
+      this.askedNs[asking]!, stats.backlogBytes, stats.backlogPackets, stats.sentBytes, stats.sentPackets, stats.drops, known ? known.decodeMarks(own) : NaN,
       ...(known ? known.decodeState(own) : discipline ? discipline.state.map(() => NaN) : this.stateless),
     );
   };
-  private readonly absent = (_index: number, errno: number): void => {
+  private readonly absent = (_asking: number, _index: number, errno: number): void => {
     this.missed++;
     this.reason = errno;
   };
 
   stop(): void {
+    this.collect();
     this.reader.close();
     for (const writer of this.writers) writer.close();
     if (this.missed > 0) {
@@ -86,6 +101,9 @@ export const queue = (context: AgentContext, network: BottleneckQueues): Collect
       sampled = [...routers].map(([node, bottlenecks]) => new RouterQueues(context, network, node, bottlenecks));
       const sample = (nowNs: number): void => { for (const router of sampled) router.sample(nowNs); };
       sampleAt(context, context.plan.collect.queueIntervalNs, sample);
+    },
+    flush() {
+      for (const router of sampled) router.flush();
     },
     stop() {
       for (const router of sampled) router.stop();

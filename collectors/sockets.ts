@@ -100,6 +100,9 @@ export const sockets = (context: AgentContext): Collector | null => {
       const sample = (nowNs: number): void => { for (const host of hosts) host.sample(nowNs); };
       sampleAt(context, context.plan.collect.socketIntervalNs, sample);
     },
+    flush() {
+      writer?.flush();
+    },
     stop() {
       for (const host of hosts) host.stop();
       writer?.close();

@@ -50,6 +50,8 @@ export interface Collector {
   readonly name: string;
   /** After set-up, before run time 0. Registers its timers and descriptors on the loop. */
   start(): void;
+  /** Each second of the run: what was recorded so far goes to its file, so that a killed run loses little. */
+  flush(): void;
   /** After the loop ended: takes the last records, closes its files. */
   stop(): void;
 }

@@ -181,6 +181,7 @@ class AgentRun {
     const startedNs = loop.now();
     loop.every(0, second, Infinity, (now) => {
       this.log.write({ type: 'progress', phase: now < endNs ? 'traffic' : 'teardown', tNs: now });
+      for (const collector of this.startedCollectors) collector.flush();
       if (this.options.mode === 'local' && process.ppid !== this.parent) this.interrupt('the end of its parent process');
     });
     await this.runUntil(endNs, () => false);

@@ -1,6 +1,6 @@
 /**
  * Statistics of chosen queue disciplines by rtnetlink, without a dump: one send asks for all of a network namespace,
- * one recvmmsg takes the answers. RTM_GETQDISC by handle (tc_get_qdisc, net/sched/sch_api.c) is answered to whom it
+ * one recvmmsg takes the answers, of several askings at once. RTM_GETQDISC by handle (tc_get_qdisc, net/sched/sch_api.c) is answered to whom it
  * was asked only with NLM_F_ECHO set (qdisc_get_notify), and before send returns. No dump means no walk over every
  * device, and system calls do not grow with the number of queues.
  */
@@ -38,6 +38,9 @@ export class QdiscStats {
   options: Buffer | undefined;
 }
 
+/** Answers that may wait in the socket: each takes a page and more of its receive buffer (212992 bytes by default). */
+const mostWaiting = 32;
+
 export interface QdiscPlace { readonly ifindex: number; /** tc handle, `10:` = 0x00100000. */ readonly handle: number }
 
 export class QdiscStatsReader {
@@ -45,7 +48,8 @@ export class QdiscStatsReader {
   private readonly requests: Buffer;
   private readonly answers: ReceiveMany;
   private readonly stats = new QdiscStats();
-  private sequence = 0;
+  /** Sequence number of the first request since the last collection. */
+  private base = 1;
 
   /** Opens its socket in the network namespace this thread is in. @throws SystemError */
   constructor(places: readonly QdiscPlace[]) {
@@ -59,7 +63,8 @@ export class QdiscStatsReader {
       this.requests.writeUInt32LE(handle, at + 24);
     });
     this.count = places.length;
-    this.answers = new ReceiveMany(Math.max(1, places.length), answerBytes);
+    this.depth = Math.max(1, Math.floor(mostWaiting / Math.max(1, places.length)));
+    this.answers = new ReceiveMany(Math.max(1, places.length) * this.depth, answerBytes);
     this.fd = socket(AF_NETLINK, SOCK_RAW_CLOEXEC, NETLINK_ROUTE);
     try {
       const address = stable(12);
@@ -72,21 +77,34 @@ export class QdiscStatsReader {
   }
   private readonly count: number;
 
+  /** How many askings may wait to be collected. */
+  readonly depth: number;
+  private asked = 0;
+
   /**
-   * Asks for all places. `visit` gets each answer with the place's index; `absent` those that have no such queue
-   * discipline any more, with errno (2 ENOENT, 19 ENODEV), or 0 when the kernel gave no answer. @throws SystemError
+   * Asks for all places. The kernel answers before this returns, with the figures of this very moment; the answers wait
+   * in the socket until `collect`. @returns true when `collect` must be called before the next asking
+   * @throws SystemError
    */
-  read(visit: (index: number, stats: QdiscStats) => void, absent: (index: number, errno: number) => void): void {
-    if (this.count === 0) return;
-    const base = this.sequence + 1;
-    this.sequence = (this.sequence + this.count) % 0x7fffffff;
-    for (let i = 0; i < this.count; i++) this.requests.writeUInt32LE(base + i, i * requestBytes + 8);
+  ask(): boolean {
+    if (this.count === 0) return false;
+    const first = this.base + this.asked * this.count;
+    for (let i = 0; i < this.count; i++) this.requests.writeUInt32LE(first + i, i * requestBytes + 8);
     const sent = trySend(this.fd, this.requests, this.requests.length, 0);
     if (sent < 0) throw new SystemError('send', -sent, 'queue statistics');
+    return ++this.asked === this.depth;
+  }
+
+  /**
+   * Takes all answers that wait, in order of asking (`asking` 0 … since the last collection). `visit` gets each with the
+   * place's index; `absent` those that have no such queue discipline any more, with errno (2 ENOENT, 19 ENODEV), or 0
+   * when the kernel gave no answer. @throws SystemError
+   */
+  collect(visit: (asking: number, index: number, stats: QdiscStats) => void, absent: (asking: number, index: number, errno: number) => void): void {
+    const expected = this.asked * this.count;
+    const seen = new Uint8Array(expected);
     let answered = 0;
-    const seen = this.count <= 32 ? null : new Set<number>();
-    let mask = 0;
-    while (answered < this.count) {
+    while (answered < expected) {
       const received = this.answers.receive(this.fd);
       if (received === -4 /* EINTR */) continue;
       if (received === -11 /* EAGAIN */) break;
@@ -97,23 +115,24 @@ export class QdiscStatsReader {
         for (let at = from; at + 16 <= to;) {
           const length = this.answers.view.getUint32(at, true);
           if (length < 16 || at + length > to) break;
-          const index = this.answers.view.getUint32(at + 8, true) - base;
+          const which = this.answers.view.getUint32(at + 8, true) - this.base;
           const type = this.answers.view.getUint16(at + 4, true);
-          if (index >= 0 && index < this.count && (type === RTM_NEWQDISC || type === NLMSG_ERROR)) {
+          if (which >= 0 && which < expected && (type === RTM_NEWQDISC || type === NLMSG_ERROR)) {
             answered++;
-            if (seen) seen.add(index);
-            else mask |= 1 << index;
-            if (type === NLMSG_ERROR) absent(index, -this.answers.view.getInt32(at + 16, true));
-            else if (this.decode(at + requestBytes, at + length)) visit(index, this.stats);
-            else absent(index, 0);
+            seen[which] = 1;
+            const asking = Math.floor(which / this.count);
+            const index = which % this.count;
+            if (type === NLMSG_ERROR) absent(asking, index, -this.answers.view.getInt32(at + 16, true));
+            else if (this.decode(at + requestBytes, at + length)) visit(asking, index, this.stats);
+            else absent(asking, index, 0);
           }
           at += (length + 3) & ~3;
         }
       }
     }
-    if (answered < this.count) {
-      for (let i = 0; i < this.count; i++) if (seen ? !seen.has(i) : (mask & (1 << i)) === 0) absent(i, 0);
-    }
+    if (answered < expected) seen.forEach((value, which) => { if (value === 0) absent(Math.floor(which / this.count), which % this.count, 0); });
+    this.asked = 0;
+    this.base = this.base + expected > 0x7fff0000 ? 1 : this.base + expected;
   }
 
   private decode(from: number, to: number): boolean {
