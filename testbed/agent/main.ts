@@ -7,6 +7,7 @@
  */
 
 import * as fs from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { collectors } from '../../collectors/registry.js';
 import { openJournal } from '../journal/journal.js';
@@ -71,4 +72,5 @@ function makeNetwork(plan: Plan, { tag, mode }: AgentOptions): AgentNetwork {
   }
 }
 
-process.exit(await main());
+// Started as a program, not imported by a test.
+if (process.argv[1] !== undefined && fs.realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) process.exit(await main());

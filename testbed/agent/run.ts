@@ -49,6 +49,7 @@ export const exitCode = { complete: 0, failed: 1, interrupted: 130 } as const;
 
 const second = 1e9;
 const PR_SET_PDEATHSIG = 1;
+const SCHED_OTHER = 0;
 const SCHED_FIFO = 1;
 const SCHED_RESET_ON_FORK = 0x40000000;
 const hostfsMagic = 0x00c0ffee;
@@ -214,6 +215,7 @@ class AgentRun {
   }
 
   private async takeDown(): Promise<void> {
+    trySchedSetscheduler(0, SCHED_OTHER, stable(4)); // Node's own threads must get on while this one waits for them at exit
     await this.guarded(() => { if (this.loop !== undefined) this.log.write({ type: 'progress', phase: 'teardown', tNs: this.loop.wokeNs }); });
     for (const collector of this.startedCollectors) await this.guarded(() => collector.stop());
     for (const tool of this.traffic) await this.guarded(() => tool.stop());

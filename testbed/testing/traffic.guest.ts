@@ -1,5 +1,6 @@
 /** Runs the agent on a small dumbbell inside a guest, for tests of traffic: options as JSON in, the files of raw/ as JSON out. */
 
+import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { runAgent } from '../agent/run.js';
 import { traffic } from '../traffic/registry.js';
@@ -8,6 +9,8 @@ import type { DumbbellOptions } from './dumbbell-network.js';
 
 const raw = '/run/raw';
 fs.mkdirSync(raw);
+const room = process.argv[3]; // of the disk that takes the records, e.g. `96k`
+if (room !== undefined) execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${room}`, 'tmpfs', raw]);
 const plan = dumbbellPlan(JSON.parse(process.argv[2]!) as DumbbellOptions);
 fs.writeFileSync(`${raw}/plan.json`, JSON.stringify(plan));
 let statistics = '';
