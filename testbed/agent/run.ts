@@ -136,7 +136,8 @@ class AgentRun {
     if (unknown !== undefined) this.end('unknown-tool', `flow ${unknown.id} (${unknown.class}): no traffic tool "${unknown.tool}"; there are ${Object.keys(wiring.traffic).join(', ')}`);
     this.network = await wiring.network(plan, options);
     const { network } = this;
-    this.report(network.verify());
+    // What would make the run invalid is known before it has cost anything: it does not start.
+    this.report(network.verify().map((finding) => ({ ...finding, level: finding.level === 'invalid' ? 'failed' : finding.level })));
     if (this.log.count('failed') > 0) throw new Ended();
 
     const loop = new Loop(this.startOfRun(), options.clock);
