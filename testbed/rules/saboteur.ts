@@ -22,7 +22,7 @@ const link = (plan: Plan, name: string): Plan['links'][number] => plan.links.fin
 const tc = (network: AgentNetwork, plan: Plan, ...args: readonly string[]): void => { inNode(network, link(plan, 'BL').a.node, 'tc', ...args); };
 const shaper = (...words: readonly string[]): Meddle => (network, plan) => {
   const { device } = link(plan, 'BL').a;
-  tc(network, plan, 'class', 'change', 'dev', device, 'parent', '1:', 'classid', '1:10', 'htb', ...words);
+  tc(network, plan, 'class', 'change', 'dev', device, 'parent', '1:', 'classid', '1:1', 'htb', ...words);
 };
 const offload: Meddle = (network, plan) => {
   const { node, device } = link(plan, 'S[0]').a;
@@ -34,7 +34,7 @@ const sysctl = (name: string, value: string): Meddle => (network) => { network.i
 const beforeChecks: Readonly<Record<string, Meddle>> = {
   'early-burst': shaper('rate', '20mbit', 'ceil', '20mbit', 'burst', '64kb', 'cburst', '64kb', 'quantum', '1514'),
   'early-rate': shaper('rate', '30mbit', 'ceil', '30mbit', 'burst', '1514', 'cburst', '1514', 'quantum', '1514'),
-  'early-queue': (network, plan) => { tc(network, plan, 'qdisc', 'replace', 'dev', link(plan, 'BL').a.device, 'parent', '1:10', 'handle', '10:', 'pfifo', 'limit', '7'); },
+  'early-queue': (network, plan) => { tc(network, plan, 'qdisc', 'replace', 'dev', link(plan, 'BL').a.device, 'parent', '1:1', 'handle', '11:', 'pfifo', 'limit', '7'); },
   'early-offload': offload,
   'early-metrics': sysctl('net.ipv4.tcp_no_metrics_save', '0'),
 };
@@ -45,8 +45,8 @@ const duringTraffic: Readonly<Record<string, Meddle>> = {
   'late-metrics': sysctl('net.ipv4.tcp_no_metrics_save', '0'),
   'late-device': (network, plan) => { inNode(network, 'R1', 'ip', 'link', 'set', link(plan, 'BL').a.device, 'mtu', '1400'); },
   'late-bypass': (network, plan) => {
-    // What the shaper does not classify passes it by at full speed.
-    tc(network, plan, 'qdisc', 'change', 'dev', link(plan, 'BL').a.device, 'root', 'handle', '1:', 'htb', 'default', '0');
+    // What is classified to HTB itself passes its classes by (net/sched/sch_htb.c, HTB_DIRECT).
+    tc(network, plan, 'filter', 'add', 'dev', link(plan, 'BL').a.device, 'parent', '1:', 'protocol', 'all', 'matchall', 'flowid', '1:0');
   },
 };
 
