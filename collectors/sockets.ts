@@ -2,7 +2,7 @@
  * The sending socket of each TCP flow by INET_DIAG: cwnd, ssthresh, RTT, rates, retransmissions, every
  * `collect.socketIntervalNs` and exactly when the measurement window opens and closes. Any tool's socket: it is found
  * by the flow's addresses and ports, from outside. Two system calls a sample and sending host, for as many flows as
- * are open there (up to 128). Writes raw/sockets.rec.
+ * are open there (up to 128). Writes raw/sockets.rec, and checks that ECN was negotiated where, and only where, it was asked for.
  */
 
 import type { AgentContext, Collector } from '../testbed/agent/context.js';
@@ -18,7 +18,7 @@ const SYN_SENT = 2;
 /** A flow of a fixed size whose socket was not there for this long after its start came and went between samples. */
 const unseenNs = 3e9;
 
-interface Watched { readonly flow: PlanFlow; readonly tuple: TcpTuple; seen: boolean; gone: boolean }
+interface Watched { readonly flow: PlanFlow; readonly tuple: TcpTuple; seen: boolean; gone: boolean; established: boolean }
 
 const orNone = (value: number): number => (Number.isNaN(value) ? none.u32 : value);
 
@@ -31,12 +31,14 @@ class SendingHost {
   private active: Watched[] = [];
   private changed = true;
   private nowNs = 0;
+  /** Connections whose use of ECN is not as planned. */
+  private readonly otherEcn: PlanFlow[] = [];
 
-  constructor(context: AgentContext, node: string, flows: readonly PlanFlow[], private readonly writer: RecordWriter) {
+  constructor(private readonly context: AgentContext, node: string, flows: readonly PlanFlow[], private readonly writer: RecordWriter) {
     this.fd = context.inNode(node, openDiag);
     this.lookups = new TcpLookups(this.fd);
     this.waiting = [...flows].sort((a, b) => a.startNs - b.startNs || a.id - b.id).map((flow) => ({
-      flow, seen: false, gone: false,
+      flow, seen: false, gone: false, established: false,
       tuple: { source: addressHex(flow.srcAddress), sourcePort: flow.srcPort, destination: addressHex(flow.dstAddress), destinationPort: flow.dstPort },
     }));
   }
@@ -61,6 +63,10 @@ class SendingHost {
     const watched = this.active[index]!;
     watched.seen = true;
     if (socket.state === SYN_SENT) return;
+    if (!watched.established) {
+      watched.established = true;
+      if (socket.ecn !== watched.flow.ecn) this.otherEcn.push(watched.flow);
+    }
     const ssthresh = socket.ssthresh;
     this.writer.row(
       this.nowNs, watched.flow.id, orNone(socket.cwnd), ssthresh >= infiniteSsthresh ? none.u32 : orNone(ssthresh),
@@ -78,6 +84,15 @@ class SendingHost {
 
   stop(): void {
     close(this.fd);
+    for (const asked of [true, false]) {
+      const flows = this.otherEcn.filter(({ ecn }) => ecn === asked);
+      const [first] = flows;
+      if (first === undefined) continue;
+      const which = `${flows.length} ${flows.length === 1 ? 'flow' : 'flows'} of ${first.src} (the first: flow ${first.id}, ${first.class})`;
+      this.context.finding('invalid', 'ecn', asked
+        ? `${which} asked for ECN and did not get it: the other end did not agree. Look at net.ipv4.tcp_ecn of both hosts.`
+        : `${which} used ECN though the scenario does not say so. Look at net.ipv4.tcp_ecn of both hosts, or set ecn: true.`);
+    }
   }
 }
 

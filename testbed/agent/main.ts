@@ -15,7 +15,7 @@ import { Network } from '../network/network.js';
 import type { Plan } from '../plan/plan.js';
 import { traffic } from '../traffic/registry.js';
 import { runAgent } from './run.js';
-import type { AgentNetwork, AgentOptions } from './run.js';
+import type { AgentNetwork, AgentOptions, AgentWiring } from './run.js';
 
 const usage = 'usage: agent --raw DIR --clock virtual|real --tag TAG --hosts netns [--mode local|guest]';
 
@@ -42,8 +42,11 @@ async function main(): Promise<number> {
     fs.writeSync(2, `${(error as Error).message}\n${usage}\n`);
     return 2;
   }
-  return runAgent(options, { network: makeNetwork, traffic, collectors });
+  return runAgent(options, wiring);
 }
+
+/** The agent's parts. */
+export const wiring: AgentWiring = { network: makeNetwork, traffic, collectors };
 
 function makeNetwork(plan: Plan, { tag, mode }: AgentOptions): AgentNetwork {
   const journal = mode === 'local' ? openJournal(tag) : null;

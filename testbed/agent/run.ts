@@ -131,8 +131,12 @@ class AgentRun {
     if (unknown !== undefined) this.end('unknown-tool', `flow ${unknown.id} (${unknown.class}): no traffic tool "${unknown.tool}"; there are ${Object.keys(wiring.traffic).join(', ')}`);
     this.network = await wiring.network(plan, options);
     const { network } = this;
-    this.report(network.verify());
+    // What would make the run invalid is known before it has cost anything: it does not start.
+    this.report(network.verify().map((finding) => ({ ...finding, level: finding.level === 'invalid' ? 'failed' : finding.level })));
     if (this.log.count('failed') > 0) throw new Ended();
+    // Each was read back just now.
+    const own = plan.nodes.filter(({ sysctls }) => sysctls !== undefined && Object.keys(sysctls).length > 0).map(({ name, sysctls }) => [name, sysctls]);
+    this.log.write({ type: 'facts', sysctls: { hosts: plan.tcp.hostSysctls, routers: plan.tcp.routerSysctls, ...(own.length > 0 ? { nodes: Object.fromEntries(own) as Record<string, unknown> } : {}) } });
 
     const loop = new Loop(this.startOfRun(), options.clock);
     this.loop = loop;

@@ -71,6 +71,8 @@ export class TcpDiag {
 
   /** Congestion-avoidance state: 0 Open, 1 Disorder, 2 CWR, 3 Recovery, 4 Loss. */
   get caState(): number { return this.u8(1); }
+  /** Whether both ends agreed on ECN: TCPI_OPT_ECN of tcpi_options. */
+  get ecn(): boolean { return (this.u8(5) & 8) !== 0; }
   /** Retransmission time-out, ns. */
   get rtoNs(): number { return this.u32(8) * 1000; }
   /** Bytes. */

@@ -166,7 +166,7 @@ export class Local implements Machine {
     const raw = path.join(request.runDir, 'raw');
     const consoleFile = path.join(raw, 'console.log');
     const out = openSync(consoleFile, 'a');
-    const command: [string, ...string[]] = [process.execPath, agent, '--raw', raw, '--clock', 'real', '--tag', request.tag, '--hosts', request.hosts];
+    const command: [string, ...string[]] = [process.execPath, agent, '--raw', raw, '--clock', 'real', '--tag', request.tag, '--hosts', request.hosts, '--mode', 'local'];
     // Should we be killed, the agent is told to end, and takes down what it made.
     const guard = findProgram('setpriv');
     const argv: [string, ...string[]] = guard ? [guard, '--pdeathsig', 'TERM', ...command] : command;

@@ -10,7 +10,7 @@ export class AgentLines {
   readonly #chunk = Buffer.alloc(65536);
   /** Lines so far. */
   count = 0;
-  /** Message of the last finding of level `failed`. */
+  /** Message of the first finding of level `failed`. */
   failure: string | null = null;
   /** ns of the run at the last progress line. */
   lastNs = 0;
@@ -44,7 +44,7 @@ export class AgentLines {
       return;
     }
     this.count++;
-    if (line.type === 'finding' && line.level === 'failed') this.failure = line.message as string;
+    if (line.type === 'finding' && line.level === 'failed') this.failure ??= line.message as string;
     if (line.type === 'progress') this.lastNs = line.tNs as number;
     this.onLine(line);
   }

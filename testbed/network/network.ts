@@ -7,6 +7,7 @@ import { netnsHosts } from '../hosts/netns.js';
 import type { Journal } from '../journal/journal.js';
 import { parseAttributes } from '../linux/attributes.js';
 import { offloadsOn } from '../linux/ethtool.js';
+import { SystemError } from '../linux/libc.js';
 import { NetlinkError, type NetlinkSocket } from '../linux/netlink.js';
 import { getQdisc, listClasses, listLinks, listQdiscs, parseLink, parseTc, setClass, setQdisc, TC_H_ROOT, type LinkState, type TcState } from '../linux/rtnetlink.js';
 import type { Plan, PlanEvent } from '../plan/plan.js';
@@ -153,14 +154,24 @@ export class Network {
    * the devices' drop counters for `verifyEnd`.
    */
   verify(): readonly Finding[] {
+    const out = this.verifyStanding((on) => `${on} cannot be turned off, so packets larger than the MTU could pass; use --machine uml`);
+    this.linkBaseline = this.readLinks();
+    return out;
+  }
+
+  /** What must hold from set-up to the end. @param offloads what to say of those that are on */
+  private verifyStanding(offloads: (names: string) => string): Finding[] {
     const out: Finding[] = [];
     for (const { node, device } of this.layout.devices) {
-      const on = offloadsOn(this.socket(node).fd, device);
-      if (on.length > 0) out.push(invalid('offloads-on', `node ${node}, device ${device}: ${on.join(', ')} cannot be turned off, so packets larger than the MTU could pass; use --machine uml`));
+      try {
+        const on = offloadsOn(this.socket(node).fd, device);
+        if (on.length > 0) out.push(invalid('offloads-on', `node ${node}, device ${device}: ${offloads(on.join(', '))}`));
+      } catch (error) {
+        if (!(error instanceof SystemError) || error.code !== 'ENODEV') throw error; // told as device-gone
+      }
     }
     out.push(...this.verifyShapers());
     for (const node of this.plan.nodes) out.push(...this.verifySysctls(node.name));
-    this.linkBaseline = this.readLinks();
     return out;
   }
 
@@ -237,7 +248,7 @@ export class Network {
     return out;
   }
 
-  /** After traffic: no netem overflowed, nothing was dropped but by our queues, no packet was larger than the MTU, the shapers still stand. */
+  /** After traffic: no netem overflowed, nothing was dropped but by our queues, no packet was larger than the MTU, and offloads, shapers and sysctls are as they were. */
   verifyEnd(): readonly Finding[] {
     const out: Finding[] = [];
     for (const { direction, drops, limitPackets } of this.netemDrops()) {
@@ -257,7 +268,7 @@ export class Network {
       }
     }
     this.linksNow = undefined;
-    out.push(...this.verifyShapers());
+    out.push(...this.verifyStanding((on) => `${on} was turned on during the run, so packets larger than the MTU could pass; something else on this machine sets up its devices`));
     for (const layout of this.layout.directions.values()) if (layout.bottleneck !== null) out.push(...this.verifyPackets(layout));
     return out;
   }

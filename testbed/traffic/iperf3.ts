@@ -310,7 +310,7 @@ class Iperf3 implements Traffic {
     if (row.status !== 'failed') {
       const cutByUs = client.interrupted && /interrupt|terminat/i.test(sent.error ?? '');
       const error = client.failure ?? (sent.error !== null && !cutByUs ? sent.error : null)
-        ?? (ours.documents.length === 0 && !client.interrupted ? `its client printed no result (${firstLine(client.errors() || clientText) || exitOf(client)})` : null);
+        ?? (sent.bytesSent === null && !client.interrupted ? `its client printed no result (${firstLine(client.errors() || clientText) || exitOf(client)})` : null);
       if (error !== null) {
         row.status = 'failed';
         row.error = error;
