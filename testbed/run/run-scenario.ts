@@ -23,7 +23,7 @@ import { executeSet } from './run-set.js';
 import { gitCommit } from './git-commit.js';
 
 export type EngineChoice =
-  | { readonly kind: 'kernel'; readonly machine: string; readonly hosts: string; readonly clock?: 'virtual' | 'real' }
+  | { readonly kind: 'kernel'; readonly machine: string; readonly hosts: string; readonly memoryBytes?: number; readonly clock?: 'virtual' | 'real' }
   | { readonly kind: 'sim' };
 
 export interface RunScenarioOptions {
@@ -102,7 +102,7 @@ async function chooseEngine(choice: EngineChoice, plansFor: (clock: 'virtual' | 
   if (choice.hosts !== 'netns') throw new UserError(`--hosts ${choice.hosts}: not a kind of host this version has; use netns`, 2);
   const { chooseMachine } = await import('../machines/registry.js');
   // What a kernel must have does not depend on the clock, so any plan set serves to choose the machine.
-  const { machine, clock, notLocal } = await chooseMachine(choice.machine, plansFor(choice.clock ?? 'virtual'), choice.clock);
+  const { machine, clock, notLocal } = await chooseMachine(choice.machine, plansFor(choice.clock ?? 'virtual'), choice.clock, choice.memoryBytes === undefined ? {} : { memoryBytes: choice.memoryBytes });
   if (choice.machine === 'auto' && notLocal.length > 0) {
     process.stderr.write(pc.dim(`Not on this host's own kernel, which lacks ${notLocal.map(({ what }) => what).join(', ')}.`) + '\n');
   }
