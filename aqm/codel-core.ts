@@ -46,6 +46,10 @@ export class CodelVars {
 export interface CodelOwner {
   readonly backlogBytes: number;
   marks: number;
+  /** Marks of ce_threshold among them. */
+  ceMarks: number;
+  /** Largest packet that the control law has seen, bytes. */
+  maxPacket: number;
   /** Takes the first packet of the queue these vars belong to, the backlog already reduced. */
   codelPop(vars: CodelVars): QueuedPacket | null;
   codelDrop(packet: QueuedPacket, nowNs: number): void;
@@ -73,14 +77,15 @@ export function controlLaw(time: number, interval: number, recInvSqrt: number): 
   return (time + Math.floor(((interval >>> 0) * recInvSqrt) / 0x10000)) | 0;
 }
 
-function shouldDrop(packet: QueuedPacket | null, vars: CodelVars, params: CodelParams, backlogBytes: number, now: number): boolean {
+function shouldDrop(owner: CodelOwner, packet: QueuedPacket | null, vars: CodelVars, params: CodelParams, now: number): boolean {
   if (packet === null) {
     vars.firstAboveTime = 0;
     return false;
   }
   const ldelay = (now - codelTime(packet.enqueueNs)) | 0;
   vars.ldelay = ldelay;
-  if (((params.target - ldelay) | 0) > 0 || backlogBytes <= params.mtuBytes) {
+  if (packet.size > owner.maxPacket) owner.maxPacket = packet.size;
+  if (((params.target - ldelay) | 0) > 0 || owner.backlogBytes <= params.mtuBytes) {
     vars.firstAboveTime = 0;
     return false;
   }
@@ -100,7 +105,7 @@ export function codelDequeue(owner: CodelOwner, vars: CodelVars, params: CodelPa
     return null;
   }
   const now = codelTime(nowNs);
-  const drop = shouldDrop(packet, vars, params, owner.backlogBytes, now);
+  const drop = shouldDrop(owner, packet, vars, params, now);
   if (vars.dropping) {
     if (!drop) {
       vars.dropping = false;
@@ -116,7 +121,7 @@ export function codelDequeue(owner: CodelOwner, vars: CodelVars, params: CodelPa
         }
         owner.codelDrop(packet!, nowNs);
         packet = owner.codelPop(vars);
-        if (!shouldDrop(packet, vars, params, owner.backlogBytes, now)) vars.dropping = false;
+        if (!shouldDrop(owner, packet, vars, params, now)) vars.dropping = false;
         else vars.dropNext = controlLaw(vars.dropNext, params.interval, vars.recInvSqrt);
       }
     }
@@ -126,7 +131,7 @@ export function codelDequeue(owner: CodelOwner, vars: CodelVars, params: CodelPa
     } else {
       owner.codelDrop(packet, nowNs);
       packet = owner.codelPop(vars);
-      shouldDrop(packet, vars, params, owner.backlogBytes, now);
+      shouldDrop(owner, packet, vars, params, now);
     }
     vars.dropping = true;
     // Dropping ended a short while ago: start again near the rate that controlled the queue then.
@@ -143,7 +148,10 @@ export function codelDequeue(owner: CodelOwner, vars: CodelVars, params: CodelPa
   }
   if (packet !== null && ((vars.ldelay - params.ceThreshold) | 0) > 0) {
     const field = (packet.dscp << 2) | packet.ecn;
-    if ((params.ceMask === 0 || (field & params.ceMask) === params.ceSelector) && setCe(packet)) owner.marks++;
+    if ((params.ceMask === 0 || (field & params.ceMask) === params.ceSelector) && setCe(packet)) {
+      owner.marks++;
+      owner.ceMarks++;
+    }
   }
   return packet;
 }

@@ -5,16 +5,19 @@
  * Differences from Linux: none.
  */
 
-import { z } from 'zod';
+import { codel as qdisc } from '../testbed/qdiscs/codel.js';
 import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { CE_THRESHOLD_OFF, codelDequeue, codelPeriod, codelTime, codelTimeToNs, CodelVars, type CodelOwner, type CodelParams } from './codel-core.js';
 import { Discipline } from './discipline.js';
 import { PacketFifo } from './packet-fifo.js';
-import { aboveZeroTime, anyTime, flag, number, onOff, packets, type Params } from './params.js';
+import { flag, number, positiveTimes, type Params } from './params.js';
 
 class Codel extends Discipline implements CodelOwner {
   private readonly queue = new PacketFifo();
   private readonly vars = new CodelVars();
+  ceMarks = 0;
+  maxPacket = 0;
+  private dropOverlimit = 0;
 
   constructor(context: AqmContext, private readonly limit: number, private readonly params: CodelParams) {
     super(context);
@@ -23,6 +26,7 @@ class Codel extends Discipline implements CodelOwner {
   override enqueue(packet: QueuedPacket, nowNs: number): void {
     packet.enqueueNs = nowNs;
     if (this.backlogPackets >= this.limit) {
+      this.dropOverlimit++;
       this.context.drop(packet, 'limit', nowNs);
       return;
     }
@@ -57,20 +61,16 @@ class Codel extends Discipline implements CodelOwner {
     // Time until the next drop, negative when it is overdue; codel_dump_stats().
     const until = (dropNext - codelTime(nowNs)) | 0;
     into[4] = !dropping ? 0 : until >= 0 ? codelTimeToNs(until) : -codelTimeToNs(-until);
+    into[5] = this.dropOverlimit;
+    into[6] = this.ceMarks;
+    into[7] = this.maxPacket;
   }
 }
 
 export const codel: AqmKind = {
   kind: 'codel',
-  schema: z
-    .strictObject({
-      limit: packets().optional(),
-      target: aboveZeroTime.optional(),
-      interval: aboveZeroTime.optional(),
-      ce_threshold: anyTime.optional(),
-      ecn: onOff().optional(),
-    }),
-  state: ['count', 'lastcount', 'ldelay', 'dropping', 'drop_next'],
+  schema: positiveTimes(qdisc.schema, 'target', 'interval'),
+  state: qdisc.state,
   create(params: Params, context: AqmContext) {
     return new Codel(context, number(params, 'limit', 1000), codelParams(params, context, false));
   },

@@ -6,7 +6,7 @@
  * divisor FLOWS` would. Each class is a pfifo of `limit` packets (Linux: txqueuelen, 1000, and changed on the class).
  */
 
-import { z } from 'zod';
+import { drr as qdisc } from '../testbed/qdiscs/drr.js';
 import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { TX_QUEUE_PACKETS } from './fifo.js';
@@ -67,8 +67,8 @@ class Drr extends Discipline {
 
 export const drr: AqmKind = {
   kind: 'drr',
-  schema: z.strictObject({ quantum: quantum().optional(), flows: flows().optional(), limit: packets().optional() }),
-  state: [],
+  schema: qdisc.schema,
+  state: qdisc.state,
   create: (params, context) =>
     new Drr(
       context,

@@ -8,7 +8,7 @@
  * - No tc filters and no classification by skb->priority: the flow is the packet's flow key.
  */
 
-import { z } from 'zod';
+import { fqCodel as qdisc } from '../testbed/qdiscs/fq_codel.js';
 import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { codelParams } from './codel.js';
 import { codelDequeue, CodelVars, type CodelOwner, type CodelParams } from './codel-core.js';
@@ -153,22 +153,8 @@ class FqCodel extends Discipline implements CodelOwner {
 
 export const fqCodel: AqmKind = {
   kind: 'fq_codel',
-  schema: z.strictObject({
-    limit: packets().optional(),
-    flows: flows().optional(),
-    target: aboveZeroTime.optional(),
-    interval: aboveZeroTime.optional(),
-    quantum: quantum().optional(),
-    ecn: onOff().optional(),
-    ce_threshold: anyTime.optional(),
-    ce_threshold_selector: z
-      .string()
-      .regex(/^(0x[0-9a-fA-F]{1,2}|\d{1,3})\/(0x[0-9a-fA-F]{1,2}|\d{1,3})$/, { error: 'expected VALUE/MASK of the DS field, such as 0x1/0x3' })
-      .optional(),
-    memory_limit: bytes(1, 2 ** 31).optional(),
-    drop_batch: whole(1, 65536).optional(),
-  }),
-  state: ['maxpacket', 'drop_overlimit', 'new_flow_count', 'new_flows_len', 'old_flows_len', 'memory_usage', 'drop_overmemory'],
+  schema: positiveTimes(qdisc.schema, 'target', 'interval'),
+  state: qdisc.state,
   create(params, context) {
     const mtu = Math.min(context.mtuBytes, 1 << 20);
     return new FqCodel(

@@ -8,7 +8,7 @@
  * - No tc filters and no classification by skb->priority: the flow is the packet's flow key.
  */
 
-import { z } from 'zod';
+import { fqPie as qdisc } from '../testbed/qdiscs/fq_pie.js';
 import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { setCe } from './ecn.js';
@@ -135,15 +135,8 @@ class FqPie extends Discipline {
 
 export const fqPie: AqmKind = {
   kind: 'fq_pie',
-  schema: z.strictObject({
-    ...pieFields,
-    flows: flows().optional(),
-    quantum: quantum().optional(),
-    memory_limit: bytes(1, 2 ** 31).optional(),
-    /** Percent, as tc takes it. */
-    ecn_prob: whole(1, 99).optional(),
-  }),
-  state: ['packets_in', 'dropped', 'overlimit', 'overmemory', 'new_flow_count', 'new_flows_len', 'old_flows_len', 'memory_usage'],
+  schema: positiveTimes(qdisc.schema, 'target', 'tupdate'),
+  state: qdisc.state,
   create: (params, context, startNs) =>
     new FqPie(
       context,

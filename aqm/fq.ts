@@ -11,7 +11,7 @@
  * - Times are exact; Linux's `refill_delay` is in jiffies.
  */
 
-import { z } from 'zod';
+import { fq as qdisc } from '../testbed/qdiscs/fq.js';
 import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { setCe } from './ecn.js';
@@ -160,16 +160,8 @@ class Fq extends Discipline {
 
 export const fq: AqmKind = {
   kind: 'fq',
-  schema: z.strictObject({
-    limit: packets().optional(),
-    flow_limit: packets().optional(),
-    quantum: quantum().optional(),
-    initial_quantum: bytes(1, 1 << 20).optional(),
-    orphan_mask: whole(0, 65535).optional(),
-    refill_delay: aboveZeroTime.optional(),
-    ce_threshold: anyTime.optional(),
-  }),
-  state: ['flows', 'inactive_flows', 'flows_plimit'],
+  schema: qdisc.schema,
+  state: qdisc.state,
   create(params, context) {
     const mtu = Math.min(Math.max(context.mtuBytes, 1), 1 << 20);
     return new Fq(

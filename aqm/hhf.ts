@@ -8,7 +8,7 @@
  * - The hash mixes the packet's flow key with a seeded perturbation (integer.ts) instead of SipHash over its addresses.
  */
 
-import { z } from 'zod';
+import { hhf as qdisc } from '../testbed/qdiscs/hhf.js';
 import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { FlowList, type ListedFlow } from './flow-list.js';
@@ -217,23 +217,8 @@ class Hhf extends Discipline {
 
 export const hhf: AqmKind = {
   kind: 'hhf',
-  schema: z
-    .strictObject({
-      limit: packets().optional(),
-      quantum: quantum().optional(),
-      hh_limit: whole(1, 2 * CHAINS).optional(),
-      reset_timeout: aboveZeroTime.optional(),
-      admit_bytes: bytes().optional(),
-      evict_timeout: aboveZeroTime.optional(),
-      non_hh_weight: whole(1, 0x7fffffff).optional(),
-    })
-    .superRefine((params, check) => {
-      const weight = params.non_hh_weight ?? 2;
-      if (Math.max(256, params.quantum ?? 1 << 12) * weight > 0x7fffffff) {
-        check.addIssue({ code: 'custom', path: ['non_hh_weight'], message: `quantum × non_hh_weight must be below 2^31; lower non_hh_weight (${weight})` });
-      }
-    }),
-  state: ['drop_overlimit', 'hh_overlimit', 'hh_tot_count', 'hh_cur_count'],
+  schema: SCHEMA,
+  state: qdisc.state,
   create: (params: Params, context: AqmContext, startNs: number) =>
     new Hhf(
       context,

@@ -6,7 +6,7 @@
  * sender's SO_PRIORITY is not known here.
  */
 
-import { z } from 'zod';
+import { pfifoFast as qdisc } from '../testbed/qdiscs/pfifo_fast.js';
 import type { AqmKind, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { TX_QUEUE_PACKETS } from './fifo.js';
@@ -40,7 +40,7 @@ class PfifoFast extends Discipline {
 
 export const pfifoFast: AqmKind = {
   kind: 'pfifo_fast',
-  schema: z.strictObject({}),
-  state: [],
+  schema: qdisc.schema,
+  state: qdisc.state,
   create: (_params, context) => new PfifoFast(context),
 };

@@ -6,7 +6,7 @@
  * to a whole number of its jiffies.
  */
 
-import { z } from 'zod';
+import { pie as qdisc } from '../testbed/qdiscs/pie.js';
 import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { setCe } from './ecn.js';
@@ -116,8 +116,8 @@ export function pieParams(params: Params, context: AqmContext): PieParams {
 
 export const pie: AqmKind = {
   kind: 'pie',
-  schema: z.strictObject(pieFields),
-  state: ['prob', 'delay', 'avg_dq_rate', 'packets_in', 'overlimit', 'maxq', 'dropped'],
+  schema: positiveTimes(qdisc.schema, 'target', 'tupdate'),
+  state: qdisc.state,
   create: (params, context, startNs) =>
     new Pie(context, pieParams(params, context), number(params, 'limit', 1000), flag(params, 'ecn', false), number(params, 'tupdate', 15e6), startNs),
 };

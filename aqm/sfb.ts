@@ -9,7 +9,7 @@
  * - Defaults are tc's, which differ from the kernel's own (increment 33 and decrement 3 in 65536).
  */
 
-import { z } from 'zod';
+import { sfb as qdisc } from '../testbed/qdiscs/sfb.js';
 import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { setCe } from './ecn.js';
@@ -203,18 +203,8 @@ class Sfb extends Discipline {
 
 export const sfb: AqmKind = {
   kind: 'sfb',
-  schema: z.strictObject({
-    limit: packets().optional(),
-    max: packets(0xffff).optional(),
-    target: packets(0xffff).optional(),
-    increment: zProbability.optional(),
-    decrement: zProbability.optional(),
-    penalty_rate: whole(0, 0x7fffffff).optional(),
-    penalty_burst: whole(0, 0x7fffffff).optional(),
-    rehash: anyTime.optional(),
-    db: anyTime.optional(),
-  }),
-  state: ['earlydrop', 'penaltydrop', 'bucketdrop', 'queuedrop', 'childdrop', 'marked', 'maxqlen', 'maxprob', 'avgprob'],
+  schema: qdisc.schema,
+  state: qdisc.state,
   create(params, context, startNs) {
     // tc/q_sfb.c
     const target = number(params, 'target', 0);

@@ -9,7 +9,7 @@
  * - No tc filters and no classification by skb->priority.
  */
 
-import { z } from 'zod';
+import { sfq as qdisc } from '../testbed/qdiscs/sfq.js';
 import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { setCe } from './ecn.js';
@@ -274,36 +274,8 @@ function redOptions(params: Params): { limit: number; min: number; max: number; 
 
 export const sfq: AqmKind = {
   kind: 'sfq',
-  schema: z
-    .strictObject({
-      limit: packets().refine((n) => n >= 2, { error: 'expected at least 2 packets' }).optional(),
-      perturb: aboveZeroTime.optional(),
-      quantum: quantum().optional(),
-      divisor: whole(1, 65536).refine((n) => (n & (n - 1)) === 0, { error: 'expected a power of two up to 65536' }).optional(),
-      flows: whole(1, MAX_FLOWS).optional(),
-      depth: whole(1, MAX_DEPTH).optional(),
-      headdrop: onOff().optional(),
-      redflowlimit: bytes().optional(),
-      min: bytes().optional(),
-      max: bytes().optional(),
-      avpkt: bytes().optional(),
-      burst: whole(1, 0x7fffffff).optional(),
-      probability: probability().optional(),
-      ecn: onOff().optional(),
-      harddrop: onOff().optional(),
-    })
-    .superRefine((params, check) => {
-      const red = redOptions(params as Params);
-      if (red === null) return;
-      if (red.limit === 0) {
-        check.addIssue({ code: 'custom', path: ['redflowlimit'], message: 'redflowlimit (bytes a flow) is needed with min, max, avpkt, burst, probability, ecn or harddrop' });
-        return;
-      }
-      if (red.max > red.limit) check.addIssue({ code: 'custom', path: ['max'], message: `max (${red.max}) must not be above redflowlimit (${red.limit})` });
-      const problem = redProblem(red.min, red.max, red.burst, red.avpkt, 1);
-      if (problem) check.addIssue({ code: 'custom', path: [problem.path], message: problem.message });
-    }),
-  state: [],
+  schema: qdisc.schema,
+  state: qdisc.state,
   create(params, context, startNs) {
     const depth = number(params, 'depth', MAX_DEPTH), divisor = number(params, 'divisor', 1024);
     let flows = number(params, 'flows', 128);
