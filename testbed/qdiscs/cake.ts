@@ -11,16 +11,16 @@ import type { Qdisc, QueueParams } from './qdisc.js';
 import { zBytes, zCount } from './schemas.js';
 
 /** [target, interval] µs. */
-const presets: Readonly<Record<string, readonly [number, number]>> = {
+export const presets: Readonly<Record<string, readonly [number, number]>> = {
   datacentre: [5, 100], lan: [50, 1000], metro: [500, 10_000], regional: [1500, 30_000], internet: [5000, 100_000],
   oceanic: [15_000, 300_000], satellite: [50_000, 1_000_000], interplanetary: [50_000_000, 1_000_000_000],
 };
-const tins: Readonly<Record<string, number>> = { diffserv3: 0, diffserv4: 1, diffserv: 1, diffserv8: 2, besteffort: 3, precedence: 4 };
-const isolation: Readonly<Record<string, number>> = {
+export const tins: Readonly<Record<string, number>> = { diffserv3: 0, diffserv4: 1, diffserv: 1, diffserv8: 2, besteffort: 3, precedence: 4 };
+export const isolation: Readonly<Record<string, number>> = {
   flowblind: 0, srchost: 1, dsthost: 2, hosts: 3, flows: 4, 'dual-srchost': 5, 'dual-dsthost': 6, 'triple-isolate': 7,
 };
 const cells: Readonly<Record<string, number>> = { noatm: 0, atm: 1, ptm: 2 };
-const ackFilters: Readonly<Record<string, number>> = { 'no-ack-filter': 0, 'ack-filter': 1, 'ack-filter-aggressive': 2 };
+export const ackFilters: Readonly<Record<string, number>> = { 'no-ack-filter': 0, 'ack-filter': 1, 'ack-filter-aggressive': 2 };
 interface Framing { readonly overhead: number; readonly cell?: number; readonly mpu?: number }
 const framings: Readonly<Record<string, Framing>> = {
   raw: { overhead: 0, cell: 0 }, conservative: { overhead: 48, cell: 1 },
@@ -39,14 +39,14 @@ const bareWords = [
   ...Object.keys(ackFilters), ...switches.flatMap(([on, off]) => [on, off]),
 ];
 
-const chosen = (table: Readonly<Record<string, unknown>>, params: QueueParams): string | undefined => Object.keys(table).find((word) => params[word] === true);
+export const chosen = (table: Readonly<Record<string, unknown>>, params: QueueParams): string | undefined => Object.keys(table).find((word) => params[word] === true);
 /** true, false or not said; `nat: false` says `nonat`, `nonat: true` too. */
-function switchOf(params: QueueParams, on: string, off: string): boolean | undefined {
+export function switchOf(params: QueueParams, on: string, off: string): boolean | undefined {
   if (params[on] !== undefined) return params[on] === true;
   return params[off] === undefined ? undefined : params[off] !== true;
 }
 /** q_cake.c: a framing sets or adds overhead, `ether-vlan` adds 4, `overhead` replaces, `mpu` replaces, a cell word given by itself comes last. */
-function framingOf(params: QueueParams): { overhead?: number; cell?: number; mpu?: number; raw: boolean } {
+export function framingOf(params: QueueParams): { overhead?: number; cell?: number; mpu?: number; raw: boolean } {
   const word = chosen(framings, params);
   const framing = word === undefined ? undefined : framings[word];
   const cellWord = chosen(cells, params);

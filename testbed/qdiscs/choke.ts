@@ -15,7 +15,7 @@ import { zBytes, zCount } from './schemas.js';
 /** CHOKE_MAX_QUEUE (sch_choke.c), packets. */
 const maxLimit = 128 * 1024 - 1;
 
-function resolve(params: QueueParams, context: QdiscContext) {
+export function resolve(params: QueueParams, context: QdiscContext) {
   const limit = Number(params['limit'] ?? 1000);
   const max = Number(params['max'] ?? 0) || Math.floor(limit / 4);
   const min = Number(params['min'] ?? 0) || Math.floor(max / 3);

@@ -21,7 +21,7 @@ const zFactor = z.number({ error: 'expected a number such as 0.16' }).min(1 / sc
 const zSomeTime = zTime.refine((ns) => ns >= 1000, { error: 'expected at least 1us' });
 
 /** `max_rtt` and `typical_rtt` choose target, tupdate, alpha and beta (RFC 9332 appendix A.1; q_dualpi2.c). Times in µs, factors scaled. */
-function fromRtt(params: QueueParams): { target: number; tupdate: number; alpha: number; beta: number } | undefined {
+export function fromRtt(params: QueueParams): { target: number; tupdate: number; alpha: number; beta: number } | undefined {
   let longest = microseconds(Number(params['max_rtt'] ?? 0));
   let typical = microseconds(Number(params['typical_rtt'] ?? 0));
   if (!longest && !typical) return undefined;

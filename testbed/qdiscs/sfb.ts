@@ -15,7 +15,7 @@ const milliseconds = (ns: number): number => Math.floor(ns / 1e6);
 const optional = (params: QueueParams, key: string): number => Number(params[key] ?? 0);
 
 /** q_sfb.c: `max` and `target` (bin size) derive from each other. */
-function sizes(params: QueueParams): { max: number; target: number } {
+export function sizes(params: QueueParams): { max: number; target: number } {
   let max = optional(params, 'max');
   let target = optional(params, 'target');
   if (max === 0) max = target >= 1 ? Math.floor((target * 5 + 1) / 4) : 25;

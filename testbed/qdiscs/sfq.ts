@@ -15,7 +15,7 @@ const redKeys = ['redflowlimit', 'min', 'max', 'avpkt', 'burst', 'probability', 
 const usesRed = (params: QueueParams): boolean => redKeys.some((key) => params[key] !== undefined && params[key] !== false);
 const seconds = (ns: unknown): number => Math.floor(Number(ns ?? 0) / 1e9);
 
-function resolveRed(params: QueueParams) {
+export function resolveRed(params: QueueParams) {
   const avpkt = Number(params['avpkt'] ?? 1000);
   const limit = Number(params['redflowlimit']);
   const max = Number(params['max'] ?? 0) || Math.floor(limit / 4);
