@@ -32,6 +32,8 @@ export interface PlanNode {
   readonly netns: string;
   /** Static routes. Hosts have default routes, routers a route per remote subnet. */
   readonly routes: readonly PlanRoute[];
+  /** sysctls of this node alone, set after those of `tcp`: `net.ipv4.tcp_ecn` where only some hosts ask for ECN. Absent: none. */
+  readonly sysctls?: Readonly<Record<string, string>>;
 }
 
 export interface PlanRoute {

@@ -15,6 +15,13 @@ export interface QdiscContext {
   readonly rateBps: number | null;
 }
 
+/** A class, a queue or a filter under a classful qdisc whose handle is `H:`; minors are of that handle. */
+export type QdiscChild =
+  | { readonly type: 'class'; readonly minor: number; readonly options: Buffer; readonly words: readonly string[] }
+  | { readonly type: 'qdisc'; readonly parentMinor: number; readonly kind: string; readonly options: Buffer; readonly words: readonly string[] }
+  /** `options` and `words` are functions of the parent's handle (its major number << 16), which they name. */
+  | { readonly type: 'filter'; readonly kind: string; readonly options: (handle: number) => Buffer; readonly words: (handle: number) => readonly string[] };
+
 export interface Qdisc {
   /** tc's name. */
   readonly kind: string;
@@ -24,8 +31,14 @@ export interface Qdisc {
   readonly schema: z.ZodObject;
   /** Payload of TCA_OPTIONS as iproute2 would send it for these parameters. */
   encode(params: QueueParams, context: QdiscContext): Buffer;
+  /** TCA_OPTIONS carries NLA_F_NESTED: the newer qdiscs insist on it. */
+  readonly nested?: true;
   /** tc's words after the kind: `['target', '5ms']`. The same configuration as `encode`. */
   tcWords(params: QueueParams, context: QdiscContext): readonly string[];
+  /** Where the kernel keeps this qdisc's own statistics: TCA_STATS_APP (absent), or the TCA_OPTIONS it dumps; `decodeState` and `decodeMarks` are given that payload. */
+  readonly statsIn?: 'options';
+  /** A classful qdisc used as a bottleneck's queue: what stands under it, in the order it is made. */
+  children?(params: QueueParams, context: QdiscContext): readonly QdiscChild[];
   /** The AQM's own state columns in queue records, in order (snake_case); empty when it has none. Times in ns, probabilities 0 … 1. */
   readonly state: readonly string[];
   /** From TCA_STATS_APP (xstats): the state values in order, then nothing else. NaN where absent. */

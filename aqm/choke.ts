@@ -1,0 +1,178 @@
+/**
+ * CHOKe: Pan, Prabhakar, Psounis, INFOCOM 2000, as Linux 6.12 has it (net/sched/sch_choke.c) over RED in packets
+ * (red-core.ts): above min, an arrival is compared with a random waiting packet; if both are of one flow both go.
+ *
+ * Differences from Linux:
+ * - Flows are compared by their 32-bit key, not by the addresses themselves.
+ * - The random index lacks the kernel's rejection step (integer.ts).
+ * - Holes left by removed packets count towards the kernel's table but not towards its limit, so there the table can
+ *   be overrun and then looks empty. Here such a packet is dropped as over the limit.
+ * - `bandwidth`, which tc demands, defaults to the link's rate.
+ */
+
+import { z } from 'zod';
+import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
+import { Discipline } from './discipline.js';
+import { setCe } from './ecn.js';
+import { randomBelow } from './integer.js';
+import { bytes, flag, number, onOff, packets, probability, rate, whole, type Params } from './params.js';
+import { evalIdleDamping, evalWlog, maxPOf, RedParams, RedVars } from './red-core.js';
+import { redProblem } from './red.js';
+
+/** CHOKE_MAX_QUEUE */
+const LONGEST = 128 * 1024 - 1;
+
+class Choke extends Discipline {
+  private readonly vars = new RedVars();
+  private readonly table: (QueuedPacket | null)[];
+  private readonly mask: number;
+  private head = 0;
+  private tail = 0;
+  private early = 0;
+  private pdrop = 0;
+  private matched = 0;
+
+  constructor(context: AqmContext, private readonly params: RedParams, private readonly limit: number, private readonly ecn: boolean) {
+    super(context);
+    let size = 1;
+    while (size < limit + 1) size *= 2;
+    this.mask = size - 1;
+    this.table = new Array<QueuedPacket | null>(size).fill(null);
+    // Unlike RED's, it begins without an idle period: choke_change() ends any.
+  }
+
+  override enqueue(packet: QueuedPacket, nowNs: number): void {
+    packet.enqueueNs = nowNs;
+    const { vars, params } = this;
+    const random = this.context.randomU32;
+    vars.arrive(params, this.backlogPackets, nowNs);
+    if (vars.qavg <= params.qthMin) {
+      vars.qcount = -1;
+    } else {
+      const index = this.head === this.tail ? -1 : this.pickRandom(random);
+      if (index >= 0 && this.table[index]!.flowHash === packet.flowHash) {
+        this.matched++;
+        this.dropAt(index, nowNs);
+        this.context.drop(packet, 'aqm', nowNs);
+        return;
+      }
+      let signal = false;
+      if (vars.qavg > params.qthMax) {
+        vars.qcount = -1;
+        signal = true;
+      } else if (++vars.qcount !== 0) {
+        if (vars.due(params)) {
+          vars.qcount = 0;
+          vars.qR = params.random(random());
+          signal = true;
+        }
+      } else {
+        vars.qR = params.random(random());
+      }
+      if (signal) {
+        if (!this.ecn || !setCe(packet)) {
+          this.early++;
+          this.context.drop(packet, 'aqm', nowNs);
+          return;
+        }
+        this.marks++;
+      }
+    }
+    if (this.backlogPackets >= this.limit || ((this.tail + 1) & this.mask) === this.head) {
+      this.pdrop++;
+      this.context.drop(packet, 'limit', nowNs);
+      return;
+    }
+    packet.next = null;
+    this.table[this.tail] = packet;
+    this.tail = (this.tail + 1) & this.mask;
+    this.backlogPackets++;
+    this.backlogBytes += packet.size;
+  }
+
+  /** choke_peek_random(): three tries to miss the holes, else the head. */
+  private pickRandom(random: () => number): number {
+    const length = (this.tail - this.head) & this.mask;
+    for (let tries = 0; tries < 3; tries++) {
+      const index = (this.head + randomBelow(random, length)) & this.mask;
+      if (this.table[index] !== null) return index;
+    }
+    return this.head;
+  }
+
+  private dropAt(index: number, nowNs: number): void {
+    const packet = this.table[index]!;
+    this.table[index] = null;
+    if (index === this.head) this.skipHoles();
+    this.backlogPackets--;
+    this.backlogBytes -= packet.size;
+    this.context.drop(packet, 'aqm', nowNs);
+  }
+
+  /** choke_zap_head_holes() */
+  private skipHoles(): void {
+    do this.head = (this.head + 1) & this.mask;
+    while (this.head !== this.tail && this.table[this.head] === null);
+  }
+
+  override dequeue(nowNs: number): QueuedPacket | null {
+    if (this.head === this.tail) {
+      this.vars.startIdle(nowNs);
+      return null;
+    }
+    const packet = this.table[this.head]!;
+    this.table[this.head] = null;
+    this.skipHoles();
+    this.backlogPackets--;
+    this.backlogBytes -= packet.size;
+    return packet;
+  }
+
+  override readState(into: Float64Array, _nowNs: number): void {
+    into[0] = this.early;
+    into[1] = this.pdrop;
+    into[2] = 0;
+    into[3] = this.marks;
+    into[4] = this.matched;
+    into[5] = this.vars.qavg / 2 ** this.params.wlog;
+  }
+}
+
+/** tc's defaults (tc/q_choke.c), packets. */
+function thresholds(params: Params, limit: number): { min: number; max: number; burst: number } {
+  const max = number(params, 'max', Math.floor(limit / 4));
+  const min = number(params, 'min', Math.floor(max / 3));
+  return { min, max, burst: number(params, 'burst', Math.floor((2 * min + max) / 3)) };
+}
+
+export const choke: AqmKind = {
+  kind: 'choke',
+  schema: z
+    .strictObject({
+      limit: packets(LONGEST),
+      min: packets().optional(),
+      max: packets().optional(),
+      avpkt: bytes().optional(),
+      burst: whole(1, 0x7fffffff).optional(),
+      probability: probability().optional(),
+      bandwidth: rate().optional(),
+      ecn: onOff().optional(),
+    })
+    .superRefine((params, check) => {
+      const avpkt = params.avpkt ?? 1000;
+      const { min, max, burst } = thresholds(params as Params, params.limit);
+      if (max > params.limit) check.addIssue({ code: 'custom', path: ['max'], message: `max (${max}) must not be above limit (${params.limit})` });
+      const problem = redProblem(min, max, burst, avpkt, avpkt);
+      if (problem) check.addIssue({ code: 'custom', path: [problem.path], message: problem.message });
+    }),
+  state: ['early', 'pdrop', 'other', 'marked', 'matched', 'qavg'],
+  create(params, context) {
+    const limit = number(params, 'limit', 0), avpkt = number(params, 'avpkt', 1000);
+    const { min, max, burst } = thresholds(params, limit);
+    const wlog = evalWlog(min * avpkt, burst, avpkt);
+    const damping = evalIdleDamping(wlog, avpkt, number(params, 'bandwidth', context.rateBps ?? 10e6));
+    if (damping === null) throw new RangeError(`choke: no idle damping table for avpkt ${avpkt} and this bandwidth`);
+    const parms = new RedParams(min, max, wlog, maxPOf(number(params, 'probability', 0.02)), damping.scellLog, damping.stab);
+    return new Choke(context, parms, limit, flag(params, 'ecn', false));
+  },
+};

@@ -1,0 +1,19 @@
+/** What every discipline has in common: the counters, and a default for those that neither shape nor keep a timer. */
+
+import type { AqmContext, QueueDiscipline, QueuedPacket } from './aqm.js';
+
+export abstract class Discipline implements QueueDiscipline {
+  backlogPackets = 0;
+  backlogBytes = 0;
+  marks = 0;
+  readyNs = Infinity;
+  timerNs = Infinity;
+
+  constructor(protected readonly context: AqmContext) {}
+
+  abstract enqueue(packet: QueuedPacket, nowNs: number): void;
+  abstract dequeue(nowNs: number): QueuedPacket | null;
+
+  tick(_nowNs: number): void {}
+  readState(_into: Float64Array, _nowNs: number): void {}
+}

@@ -1,0 +1,57 @@
+/**
+ * DropTail: pfifo (counted in packets) and bfifo (in bytes), as Linux 6.12 has them (net/sched/sch_fifo.c). The
+ * defaults are Linux's for a device with txqueuelen 1000.
+ *
+ * Differences from Linux: none.
+ */
+
+import { z } from 'zod';
+import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
+import { Discipline } from './discipline.js';
+import { PacketFifo } from './packet-fifo.js';
+import { bytes, number, packets } from './params.js';
+
+/** txqueuelen of an Ethernet device. */
+export const TX_QUEUE_PACKETS = 1000;
+
+class Fifo extends Discipline {
+  private readonly queue = new PacketFifo();
+
+  constructor(context: AqmContext, private readonly limitPackets: number, private readonly limitBytes: number) {
+    super(context);
+  }
+
+  override enqueue(packet: QueuedPacket, nowNs: number): void {
+    packet.enqueueNs = nowNs;
+    if (this.backlogPackets >= this.limitPackets || this.backlogBytes + packet.size > this.limitBytes) {
+      this.context.drop(packet, 'limit', nowNs);
+      return;
+    }
+    this.queue.push(packet);
+    this.backlogPackets++;
+    this.backlogBytes += packet.size;
+  }
+
+  override dequeue(_nowNs: number): QueuedPacket | null {
+    const packet = this.queue.shift();
+    if (packet !== null) {
+      this.backlogPackets--;
+      this.backlogBytes -= packet.size;
+    }
+    return packet;
+  }
+}
+
+export const pfifo: AqmKind = {
+  kind: 'pfifo',
+  schema: z.strictObject({ limit: packets().optional() }),
+  state: [],
+  create: (params, context) => new Fifo(context, number(params, 'limit', TX_QUEUE_PACKETS), Infinity),
+};
+
+export const bfifo: AqmKind = {
+  kind: 'bfifo',
+  schema: z.strictObject({ limit: bytes().optional() }),
+  state: [],
+  create: (params, context) => new Fifo(context, Infinity, number(params, 'limit', TX_QUEUE_PACKETS * context.mtuBytes)),
+};

@@ -1,0 +1,170 @@
+/**
+ * FQ-CoDel: RFC 8290, as Linux 6.12 has it (net/sched/sch_fq_codel.c): a hash into `flows` queues, deficit round robin
+ * with new and old flows, CoDel on each queue, and up to `drop_batch` packets (half its backlog) from the fattest
+ * flow when the whole is over `limit` or `memory_limit`.
+ *
+ * Differences from Linux:
+ * - truesize is a model (truesize.ts): packets here carry none.
+ * - No tc filters and no classification by skb->priority: the flow is the packet's flow key.
+ */
+
+import { fqCodel as qdisc } from '../testbed/qdiscs/fq_codel.js';
+import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
+import { codelParams } from './codel.js';
+import { codelDequeue, CodelVars, type CodelOwner, type CodelParams } from './codel-core.js';
+import { Discipline } from './discipline.js';
+import { FlowList, type ListedFlow } from './flow-list.js';
+import { scaleHash } from './integer.js';
+import { aboveZeroTime, anyTime, bytes, flows, number, onOff, packets, quantum, whole } from './params.js';
+import { truesize } from './truesize.js';
+
+class Flow extends CodelVars implements ListedFlow<Flow> {
+  head: QueuedPacket | null = null;
+  tail: QueuedPacket | null = null;
+  deficit = 0;
+  nextFlow: Flow | null = null;
+  listed = false;
+  constructor(readonly index: number) { super(); }
+}
+
+class FqCodel extends Discipline implements CodelOwner {
+  private readonly flows: Flow[] = [];
+  private readonly backlogs: Uint32Array;
+  private readonly newFlows = new FlowList<Flow>();
+  private readonly oldFlows = new FlowList<Flow>();
+  private memoryUsage = 0;
+  private newFlowCount = 0;
+  private dropOverlimit = 0;
+  private dropOvermemory = 0;
+  private maxPacket = 0;
+
+  constructor(
+    context: AqmContext,
+    private readonly params: CodelParams,
+    private readonly limit: number,
+    private readonly flowCount: number,
+    private readonly quantum: number,
+    private readonly memoryLimit: number,
+    private readonly dropBatch: number,
+  ) {
+    super(context);
+    for (let i = 0; i < flowCount; i++) this.flows.push(new Flow(i));
+    this.backlogs = new Uint32Array(flowCount);
+  }
+
+  override enqueue(packet: QueuedPacket, nowNs: number): void {
+    const index = scaleHash(packet.flowHash, this.flowCount);
+    const flow = this.flows[index]!;
+    packet.enqueueNs = nowNs;
+    packet.next = null;
+    if (flow.head === null) flow.head = packet;
+    else flow.tail!.next = packet;
+    flow.tail = packet;
+    this.backlogs[index]! += packet.size;
+    this.backlogBytes += packet.size;
+    if (packet.size > this.maxPacket) this.maxPacket = packet.size;
+    if (!flow.listed) {
+      this.newFlows.add(flow);
+      this.newFlowCount++;
+      flow.deficit = this.quantum;
+    }
+    this.memoryUsage += truesize(packet.size);
+    this.backlogPackets++;
+    const overMemory = this.memoryUsage > this.memoryLimit;
+    if (this.backlogPackets <= this.limit && !overMemory) return;
+    const dropped = this.dropFattest(nowNs);
+    this.dropOverlimit += dropped;
+    if (overMemory) this.dropOvermemory += dropped;
+  }
+
+  /** fq_codel_drop(): from the head of the flow with the largest backlog, until half of it or a batch is gone. */
+  private dropFattest(nowNs: number): number {
+    const backlogs = this.backlogs;
+    let largest = 0, index = 0;
+    for (let i = 0; i < backlogs.length; i++) {
+      const backlog = backlogs[i]!;
+      if (backlog > largest) {
+        largest = backlog;
+        index = i;
+      }
+    }
+    const threshold = largest >>> 1;
+    const flow = this.flows[index]!;
+    let dropped = 0, droppedBytes = 0;
+    do {
+      const packet = this.codelPop(flow)!;
+      droppedBytes += packet.size;
+      this.context.drop(packet, 'overload', nowNs);
+    } while (++dropped < this.dropBatch && droppedBytes < threshold);
+    flow.count = (flow.count + dropped) >>> 0;
+    return dropped;
+  }
+
+  override dequeue(nowNs: number): QueuedPacket | null {
+    for (;;) {
+      const list = this.newFlows.head !== null ? this.newFlows : this.oldFlows;
+      const flow = list.head;
+      if (flow === null) return null;
+      if (flow.deficit <= 0) {
+        flow.deficit += this.quantum;
+        this.oldFlows.add(list.shift());
+        continue;
+      }
+      const packet = codelDequeue(this, flow, this.params, nowNs);
+      if (packet === null) {
+        list.shift();
+        // An emptied new flow takes one turn among the old ones, or it could starve them by coming back at once.
+        if (list === this.newFlows && this.oldFlows.head !== null) this.oldFlows.add(flow);
+        continue;
+      }
+      flow.deficit -= packet.size;
+      return packet;
+    }
+  }
+
+  codelPop(vars: CodelVars): QueuedPacket | null {
+    // The vars handed to codelDequeue() are always a Flow of ours.
+    const flow = vars as Flow;
+    const packet = flow.head;
+    if (packet === null) return null;
+    flow.head = packet.next;
+    packet.next = null;
+    this.backlogs[flow.index]! -= packet.size;
+    this.memoryUsage -= truesize(packet.size);
+    this.backlogPackets--;
+    this.backlogBytes -= packet.size;
+    return packet;
+  }
+
+  codelDrop(packet: QueuedPacket, nowNs: number): void {
+    this.context.drop(packet, 'aqm', nowNs);
+  }
+
+  override readState(into: Float64Array, _nowNs: number): void {
+    into[0] = this.maxPacket;
+    into[1] = this.dropOverlimit;
+    into[2] = this.newFlowCount;
+    into[3] = this.newFlows.length;
+    into[4] = this.oldFlows.length;
+    into[5] = this.memoryUsage;
+    into[6] = this.dropOvermemory;
+  }
+}
+
+export const fqCodel: AqmKind = {
+  kind: 'fq_codel',
+  schema: positiveTimes(qdisc.schema, 'target', 'interval'),
+  state: qdisc.state,
+  create(params, context) {
+    const mtu = Math.min(context.mtuBytes, 1 << 20);
+    return new FqCodel(
+      context,
+      codelParams(params, context, true),
+      number(params, 'limit', 10240),
+      number(params, 'flows', 1024),
+      Math.max(256, number(params, 'quantum', mtu)),
+      number(params, 'memory_limit', 32 << 20),
+      number(params, 'drop_batch', 64),
+    );
+  },
+};

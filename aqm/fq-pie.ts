@@ -1,0 +1,152 @@
+/**
+ * FQ-PIE, as Linux 6.12 has it (net/sched/sch_fq_pie.c): fq_codel's round robin with a PIE (pie-core.ts) on every
+ * flow queue.
+ *
+ * Differences from Linux:
+ * - truesize is a model (truesize.ts). As in Linux, being over memory_limit is only counted: nothing is dropped for it.
+ * - The update timer is exact (see pie.ts), and all flows are updated at once; Linux does at most 2048 a jiffy.
+ * - No tc filters and no classification by skb->priority: the flow is the packet's flow key.
+ */
+
+import { fqPie as qdisc } from '../testbed/qdiscs/fq_pie.js';
+import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
+import { Discipline } from './discipline.js';
+import { setCe } from './ecn.js';
+import { FlowList, type ListedFlow } from './flow-list.js';
+import { scaleHash } from './integer.js';
+import { PacketFifo } from './packet-fifo.js';
+import { bytes, flag, flows, number, quantum, whole } from './params.js';
+import { FIRST_UPDATE_NS, pieFields, pieParams } from './pie.js';
+import { percentOfMax, PieVars, type Constant, type PieParams } from './pie-core.js';
+import { truesize } from './truesize.js';
+
+class Flow extends PieVars implements ListedFlow<Flow> {
+  readonly queue = new PacketFifo();
+  deficit = 0;
+  nextFlow: Flow | null = null;
+  listed = false;
+}
+
+class FqPie extends Discipline {
+  private readonly flows: Flow[] = [];
+  private readonly newFlows = new FlowList<Flow>();
+  private readonly oldFlows = new FlowList<Flow>();
+  private memoryUsage = 0;
+  private packetsIn = 0;
+  private overlimit = 0;
+  private overmemory = 0;
+  private dropped = 0;
+  private newFlowCount = 0;
+
+  constructor(
+    context: AqmContext,
+    private readonly params: PieParams,
+    private readonly limit: number,
+    private readonly flowCount: number,
+    private readonly quantum: number,
+    private readonly memoryLimit: number,
+    /** Marks instead of drops up to this probability; null: never. */
+    private readonly markBelow: Constant | null,
+    private readonly tupdateNs: number,
+    startNs: number,
+  ) {
+    super(context);
+    for (let i = 0; i < flowCount; i++) this.flows.push(new Flow());
+    this.timerNs = startNs + FIRST_UPDATE_NS;
+  }
+
+  override enqueue(packet: QueuedPacket, nowNs: number): void {
+    packet.enqueueNs = nowNs;
+    const flow = this.flows[scaleHash(packet.flowHash, this.flowCount)]!;
+    const memory = truesize(packet.size);
+    if (this.backlogPackets >= this.limit) {
+      this.overlimit++;
+      this.reject(flow, packet, true, nowNs);
+      return;
+    }
+    if (this.memoryUsage > this.memoryLimit + memory) this.overmemory++;
+    if (flow.dropEarly(this.params, flow.queue.bytes, packet.size, this.context.randomU32)) {
+      if (this.markBelow === null || !flow.atMost(this.markBelow) || !setCe(packet)) {
+        this.reject(flow, packet, false, nowNs);
+        return;
+      }
+      this.marks++;
+    }
+    this.packetsIn++;
+    this.memoryUsage += memory;
+    this.backlogPackets++;
+    this.backlogBytes += packet.size;
+    flow.queue.push(packet);
+    if (!flow.listed) {
+      this.newFlows.add(flow);
+      this.newFlowCount++;
+      flow.deficit = this.quantum;
+    }
+  }
+
+  private reject(flow: Flow, packet: QueuedPacket, full: boolean, nowNs: number): void {
+    this.dropped++;
+    flow.clearAccumulated();
+    this.context.drop(packet, full ? 'limit' : 'aqm', nowNs);
+  }
+
+  override dequeue(nowNs: number): QueuedPacket | null {
+    for (;;) {
+      const list = this.newFlows.head !== null ? this.newFlows : this.oldFlows;
+      const flow = list.head;
+      if (flow === null) return null;
+      if (flow.deficit <= 0) {
+        flow.deficit += this.quantum;
+        this.oldFlows.add(list.shift());
+        continue;
+      }
+      const packet = flow.queue.shift();
+      if (packet === null) {
+        list.shift();
+        if (list === this.newFlows && this.oldFlows.head !== null) this.oldFlows.add(flow);
+        continue;
+      }
+      this.backlogPackets--;
+      this.backlogBytes -= packet.size;
+      this.memoryUsage -= truesize(packet.size);
+      flow.deficit -= packet.size;
+      flow.departed(packet, this.params, flow.queue.bytes, nowNs);
+      return packet;
+    }
+  }
+
+  override tick(nowNs: number): void {
+    const { flows, params } = this;
+    for (let i = 0; i < flows.length; i++) flows[i]!.update(params, flows[i]!.queue.bytes);
+    this.timerNs = nowNs + this.tupdateNs;
+  }
+
+  override readState(into: Float64Array, _nowNs: number): void {
+    into[0] = this.packetsIn;
+    into[1] = this.dropped;
+    into[2] = this.overlimit;
+    into[3] = this.overmemory;
+    into[4] = this.newFlowCount;
+    into[5] = this.newFlows.length;
+    into[6] = this.oldFlows.length;
+    into[7] = this.memoryUsage;
+  }
+}
+
+export const fqPie: AqmKind = {
+  kind: 'fq_pie',
+  schema: positiveTimes(qdisc.schema, 'target', 'tupdate'),
+  state: qdisc.state,
+  create: (params, context, startNs) =>
+    new FqPie(
+      context,
+      pieParams(params, context),
+      number(params, 'limit', 10240),
+      number(params, 'flows', 1024),
+      Math.max(256, number(params, 'quantum', Math.min(context.mtuBytes, 1 << 20))),
+      number(params, 'memory_limit', 32 << 20),
+      flag(params, 'ecn', false) ? percentOfMax(number(params, 'ecn_prob', 10)) : null,
+      number(params, 'tupdate', 15e6),
+      startNs,
+    ),
+};

@@ -1,0 +1,234 @@
+/**
+ * HHF, the heavy-hitter filter: Estan & Varghese, SIGCOMM 2002, as Linux 6.12 has it (net/sched/sch_hhf.c): a
+ * multi-stage filter finds flows that sent more than `admit_bytes` in a `reset_timeout`; those share a second queue
+ * of smaller weight. A flow that becomes heavy changes queues, so its packets may be reordered, as in Linux.
+ *
+ * Differences from Linux:
+ * - Times are exact; Linux's are in jiffies.
+ * - The hash mixes the packet's flow key with a seeded perturbation (integer.ts) instead of SipHash over its addresses.
+ */
+
+import { hhf as qdisc } from '../testbed/qdiscs/hhf.js';
+import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
+import { Discipline } from './discipline.js';
+import { FlowList, type ListedFlow } from './flow-list.js';
+import { perturbHash } from './integer.js';
+import { PacketFifo } from './packet-fifo.js';
+import { aboveZeroTime, bytes, number, packets, quantum, whole, type Params } from './params.js';
+
+const CHAINS = 1024, STAGES = 4, COUNTERS = 1024;
+
+class Bucket extends PacketFifo implements ListedFlow<Bucket> {
+  deficit = 0;
+  nextFlow: Bucket | null = null;
+  listed = false;
+  constructor(readonly weight: number) { super(); }
+}
+
+class Hhf extends Discipline {
+  private readonly heavy = new Bucket(1);
+  private readonly light: Bucket;
+  private readonly newBuckets = new FlowList<Bucket>();
+  private readonly oldBuckets = new FlowList<Bucket>();
+  private readonly perturbation: number;
+
+  /** Table T: chains of known heavy hitters, in preallocated entries. −1 ends a chain. */
+  private readonly chainHead = new Int32Array(CHAINS).fill(-1);
+  private readonly entryNext: Int32Array;
+  private readonly entryHash: Uint32Array;
+  private readonly entrySeenNs: Float64Array;
+  private freeEntry = 0;
+
+  /** Filter F. A counter counts only if its generation is the current one (Linux: valid bits). */
+  private readonly counters = new Float64Array(STAGES * COUNTERS);
+  private readonly generations = new Int32Array(STAGES * COUNTERS);
+  private readonly positions = new Int32Array(STAGES);
+  private generation = 1;
+  private resetNs: number;
+
+  private dropOverlimit = 0;
+  private heavyOverlimit = 0;
+  private heavyTotal = 0;
+  private heavyCurrent = 0;
+
+  constructor(
+    context: AqmContext,
+    private readonly limit: number,
+    private readonly quantum: number,
+    heavyLimit: number,
+    private readonly resetTimeoutNs: number,
+    private readonly admitBytes: number,
+    private readonly evictTimeoutNs: number,
+    lightWeight: number,
+    startNs: number,
+  ) {
+    super(context);
+    this.light = new Bucket(lightWeight);
+    this.perturbation = context.randomU32();
+    this.resetNs = startNs;
+    // One more than the limit keeps the arrays valid for a limit of 0.
+    this.entryNext = new Int32Array(heavyLimit + 1);
+    this.entryHash = new Uint32Array(heavyLimit + 1);
+    this.entrySeenNs = new Float64Array(heavyLimit + 1);
+    for (let i = 0; i < heavyLimit; i++) this.entryNext[i] = i + 1 < heavyLimit ? i + 1 : -1;
+    if (heavyLimit === 0) this.freeEntry = -1;
+  }
+
+  private expired(entry: number, nowNs: number): boolean {
+    return this.entrySeenNs[entry]! + this.evictTimeoutNs < nowNs;
+  }
+
+  /** seek_list(): removes what is expired on the way, but never the last entry of a chain. */
+  private findHeavy(hash: number, nowNs: number): number {
+    const chain = hash & (CHAINS - 1);
+    let previous = -1;
+    for (let entry = this.chainHead[chain]!; entry >= 0; ) {
+      const next = this.entryNext[entry]!;
+      if (this.expired(entry, nowNs)) {
+        if (next < 0) return -1;
+        if (previous < 0) this.chainHead[chain] = next;
+        else this.entryNext[previous] = next;
+        this.entryNext[entry] = this.freeEntry;
+        this.freeEntry = entry;
+        this.heavyCurrent--;
+      } else {
+        if (this.entryHash[entry] === hash) return entry;
+        previous = entry;
+      }
+      entry = next;
+    }
+    return -1;
+  }
+
+  /** alloc_new_hh(): an expired entry of the chain, or a new one at its end. */
+  private newHeavy(hash: number, nowNs: number): number {
+    const chain = hash & (CHAINS - 1);
+    let last = -1;
+    for (let entry = this.chainHead[chain]!; entry >= 0; entry = this.entryNext[entry]!) {
+      if (this.expired(entry, nowNs)) return entry;
+      last = entry;
+    }
+    const entry = this.freeEntry;
+    if (entry < 0) {
+      this.heavyOverlimit++;
+      return -1;
+    }
+    this.freeEntry = this.entryNext[entry]!;
+    this.entryNext[entry] = -1;
+    if (last < 0) this.chainHead[chain] = entry;
+    else this.entryNext[last] = entry;
+    this.heavyCurrent++;
+    return entry;
+  }
+
+  /** hhf_classify() */
+  private isHeavy(packet: QueuedPacket, nowNs: number): boolean {
+    if (this.resetNs + this.resetTimeoutNs < nowNs) {
+      this.generation++;
+      this.resetNs = nowNs;
+    }
+    const hash = perturbHash(packet.flowHash, this.perturbation);
+    const known = this.findHeavy(hash, nowNs);
+    if (known >= 0) {
+      this.entrySeenNs[known] = nowNs;
+      return true;
+    }
+    // Three chunks of ten bits, and the XOR of all.
+    const { positions, counters, generations } = this;
+    positions[0] = hash & 0x3ff;
+    positions[1] = (hash >>> 10) & 0x3ff;
+    positions[2] = (hash >>> 20) & 0x3ff;
+    positions[3] = positions[0] ^ positions[1] ^ positions[2] ^ (hash >>> 30);
+    let smallest = Infinity;
+    for (let stage = 0; stage < STAGES; stage++) {
+      const at = stage * COUNTERS + positions[stage]!;
+      if (generations[at] !== this.generation) {
+        counters[at] = 0;
+        generations[at] = this.generation;
+      }
+      const value = counters[at]! + packet.size;
+      if (value < smallest) smallest = value;
+    }
+    if (smallest > this.admitBytes) {
+      const entry = this.newHeavy(hash, nowNs);
+      if (entry < 0) return false;
+      this.entryHash[entry] = hash;
+      this.entrySeenNs[entry] = nowNs;
+      this.heavyTotal++;
+      // Its bytes are not counted: they must not push other flows over ("shielding").
+      return true;
+    }
+    for (let stage = 0; stage < STAGES; stage++) {
+      const at = stage * COUNTERS + positions[stage]!;
+      if (counters[at]! < smallest) counters[at] = smallest;
+    }
+    return false;
+  }
+
+  override enqueue(packet: QueuedPacket, nowNs: number): void {
+    packet.enqueueNs = nowNs;
+    const heavy = this.isHeavy(packet, nowNs);
+    const bucket = heavy ? this.heavy : this.light;
+    bucket.push(packet);
+    this.backlogPackets++;
+    this.backlogBytes += packet.size;
+    if (!bucket.listed) {
+      (heavy ? this.oldBuckets : this.newBuckets).add(bucket);
+      bucket.deficit = bucket.weight * this.quantum;
+    }
+    if (this.backlogPackets <= this.limit) return;
+    this.dropOverlimit++;
+    const dropped = (this.heavy.packets > 0 ? this.heavy : this.light).shift()!;
+    this.backlogPackets--;
+    this.backlogBytes -= dropped.size;
+    this.context.drop(dropped, 'limit', nowNs);
+  }
+
+  override dequeue(_nowNs: number): QueuedPacket | null {
+    for (;;) {
+      const list = this.newBuckets.head !== null ? this.newBuckets : this.oldBuckets;
+      const bucket = list.head;
+      if (bucket === null) return null;
+      if (bucket.deficit <= 0) {
+        bucket.deficit += bucket.weight * this.quantum;
+        this.oldBuckets.add(list.shift());
+        continue;
+      }
+      const packet = bucket.shift();
+      if (packet === null) {
+        list.shift();
+        if (list === this.newBuckets && this.oldBuckets.head !== null) this.oldBuckets.add(bucket);
+        continue;
+      }
+      this.backlogPackets--;
+      this.backlogBytes -= packet.size;
+      bucket.deficit -= packet.size;
+      return packet;
+    }
+  }
+
+  override readState(into: Float64Array, _nowNs: number): void {
+    into[0] = this.dropOverlimit;
+    into[1] = this.heavyOverlimit;
+    into[2] = this.heavyTotal;
+    into[3] = this.heavyCurrent;
+  }
+}
+
+export const hhf: AqmKind = {
+  kind: 'hhf',
+  schema: SCHEMA,
+  state: qdisc.state,
+  create: (params: Params, context: AqmContext, startNs: number) =>
+    new Hhf(
+      context,
+      number(params, 'limit', 1000),
+      Math.max(256, number(params, 'quantum', Math.min(context.mtuBytes, 1 << 20))),
+      number(params, 'hh_limit', 2 * CHAINS),
+      number(params, 'reset_timeout', 40e6),
+      number(params, 'admit_bytes', 131072),
+      number(params, 'evict_timeout', 1e9),
+      number(params, 'non_hh_weight', 2),
+      startNs,
+    ),
+};

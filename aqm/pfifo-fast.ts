@@ -1,0 +1,46 @@
+/**
+ * pfifo_fast: three FIFOs in strict priority, as Linux 6.12 has it (net/sched/sch_generic.c), each as long as the
+ * device's txqueuelen (1000). It has no parameters.
+ *
+ * Differences from Linux: the priority comes from the DSCP alone, as for forwarded packets (priority.ts); a local
+ * sender's SO_PRIORITY is not known here.
+ */
+
+import { pfifoFast as qdisc } from '../testbed/qdiscs/pfifo_fast.js';
+import type { AqmKind, QueuedPacket } from './aqm.js';
+import { Discipline } from './discipline.js';
+import { TX_QUEUE_PACKETS } from './fifo.js';
+import { PacketFifo } from './packet-fifo.js';
+import { bandOfDscp } from './priority.js';
+
+class PfifoFast extends Discipline {
+  private readonly bands = [new PacketFifo(), new PacketFifo(), new PacketFifo()] as const;
+
+  override enqueue(packet: QueuedPacket, nowNs: number): void {
+    packet.enqueueNs = nowNs;
+    const band = this.bands[bandOfDscp(packet.dscp)]!;
+    if (band.packets >= TX_QUEUE_PACKETS) {
+      this.context.drop(packet, 'limit', nowNs);
+      return;
+    }
+    band.push(packet);
+    this.backlogPackets++;
+    this.backlogBytes += packet.size;
+  }
+
+  override dequeue(_nowNs: number): QueuedPacket | null {
+    const packet = this.bands[0].shift() ?? this.bands[1].shift() ?? this.bands[2].shift();
+    if (packet !== null) {
+      this.backlogPackets--;
+      this.backlogBytes -= packet.size;
+    }
+    return packet;
+  }
+}
+
+export const pfifoFast: AqmKind = {
+  kind: 'pfifo_fast',
+  schema: qdisc.schema,
+  state: qdisc.state,
+  create: (_params, context) => new PfifoFast(context),
+};

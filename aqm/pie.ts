@@ -1,0 +1,123 @@
+/**
+ * PIE: RFC 8033, as Linux 6.12 has it (net/sched/sch_pie.c; the algorithm is in pie-core.ts).
+ *
+ * Differences from Linux: the update timer is exact. Linux's runs on jiffies: with CONFIG_HZ=100 its 15 ms become
+ * 20 ms (usecs_to_jiffies() rounds up), with 250 they become 16 ms. To compare with such a kernel, set `tupdate`
+ * to a whole number of its jiffies.
+ */
+
+import { pie as qdisc } from '../testbed/qdiscs/pie.js';
+import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
+import { Discipline } from './discipline.js';
+import { setCe } from './ecn.js';
+import { PacketFifo } from './packet-fifo.js';
+import { aboveZeroTime, flag, number, onOff, packets, whole, type Params } from './params.js';
+import { pschedTicks, PieVars, TENTH_OF_MAX, type PieParams } from './pie-core.js';
+
+/** The first update comes half a second after creation (HZ / 2). */
+export const FIRST_UPDATE_NS = 500e6;
+
+class Pie extends Discipline {
+  private readonly queue = new PacketFifo();
+  private readonly vars = new PieVars();
+  private packetsIn = 0;
+  private overlimit = 0;
+  private dropped = 0;
+  private maxq = 0;
+
+  constructor(
+    context: AqmContext,
+    private readonly params: PieParams,
+    private readonly limit: number,
+    private readonly ecn: boolean,
+    private readonly tupdateNs: number,
+    startNs: number,
+  ) {
+    super(context);
+    this.timerNs = startNs + FIRST_UPDATE_NS;
+  }
+
+  override enqueue(packet: QueuedPacket, nowNs: number): void {
+    packet.enqueueNs = nowNs;
+    const vars = this.vars;
+    if (this.backlogPackets >= this.limit) {
+      this.overlimit++;
+      this.reject(packet, true, nowNs);
+      return;
+    }
+    if (vars.dropEarly(this.params, this.backlogBytes, packet.size, this.context.randomU32)) {
+      if (!(this.ecn && vars.atMost(TENTH_OF_MAX) && setCe(packet))) {
+        this.reject(packet, false, nowNs);
+        return;
+      }
+      this.marks++;
+    }
+    this.packetsIn++;
+    if (this.backlogPackets > this.maxq) this.maxq = this.backlogPackets;
+    this.queue.push(packet);
+    this.backlogPackets++;
+    this.backlogBytes += packet.size;
+  }
+
+  private reject(packet: QueuedPacket, full: boolean, nowNs: number): void {
+    this.dropped++;
+    this.vars.clearAccumulated();
+    this.context.drop(packet, full ? 'limit' : 'aqm', nowNs);
+  }
+
+  override dequeue(nowNs: number): QueuedPacket | null {
+    const packet = this.queue.shift();
+    if (packet === null) return null;
+    this.backlogPackets--;
+    this.backlogBytes -= packet.size;
+    this.vars.departed(packet, this.params, this.backlogBytes, nowNs);
+    return packet;
+  }
+
+  override tick(nowNs: number): void {
+    this.vars.update(this.params, this.backlogBytes);
+    this.timerNs = nowNs + this.tupdateNs;
+  }
+
+  override readState(into: Float64Array, _nowNs: number): void {
+    into[0] = this.vars.prob;
+    into[1] = Math.floor((this.vars.qdelay * 64) / 1000) * 1000;
+    // bytes/s, as pie_dump_stats() unscales it
+    into[2] = Math.floor((this.vars.avgDqRate * 15_625_000) / 256);
+    into[3] = this.packetsIn;
+    into[4] = this.overlimit;
+    into[5] = this.maxq;
+    into[6] = this.dropped;
+  }
+}
+
+/** The parameters pie and fq_pie share. */
+export const pieFields = {
+  limit: packets().optional(),
+  target: aboveZeroTime.optional(),
+  tupdate: aboveZeroTime.optional(),
+  alpha: whole(1, 32).optional(),
+  beta: whole(1, 32).optional(),
+  ecn: onOff().optional(),
+  bytemode: onOff().optional(),
+  dq_rate_estimator: onOff().optional(),
+};
+
+export function pieParams(params: Params, context: AqmContext): PieParams {
+  return {
+    target: pschedTicks(Math.floor(number(params, 'target', 15e6) / 1000) * 1000),
+    alpha: number(params, 'alpha', 2),
+    beta: number(params, 'beta', 20),
+    bytemode: flag(params, 'bytemode', false),
+    dqRateEstimator: flag(params, 'dq_rate_estimator', false),
+    mtuBytes: Math.min(Math.max(context.mtuBytes, 1), 1 << 20),
+  };
+}
+
+export const pie: AqmKind = {
+  kind: 'pie',
+  schema: positiveTimes(qdisc.schema, 'target', 'tupdate'),
+  state: qdisc.state,
+  create: (params, context, startNs) =>
+    new Pie(context, pieParams(params, context), number(params, 'limit', 1000), flag(params, 'ecn', false), number(params, 'tupdate', 15e6), startNs),
+};

@@ -1,0 +1,168 @@
+/**
+ * RED's average and decision, shared by red, sfq and choke: Floyd & Jacobson 1993 in the "divisionless" fixed point of
+ * Linux 6.12 (include/net/red.h), bit for bit: qavg scaled by 2^Wlog, the idle decay table Stab, a cached random
+ * number qR against (qavg − min) × qcount, max_P in units of 2^-32, and the adaptive max_P of Floyd, Gummadi and
+ * Shenker 2001. The kernel's reciprocal division is exact for 32 bits, so a plain division gives the same.
+ *
+ * And the way iproute2's tc turns words into those parameters (tc/tc_red.c): Wlog from `burst`, Stab from `avpkt`
+ * and `bandwidth`. tc computes Stab in scheduler ticks of 64 ns, the kernel reads it in µs: an average therefore
+ * decays about 15.6 times slower while idle than the paper's. Kept, as that is what runs.
+ *
+ * Differences from Linux: none. (There is no gentle mode in Linux.)
+ */
+
+import { mulShift } from './integer.js';
+
+export const RED_DONT_MARK = 0, RED_PROB_MARK = 1, RED_HARD_MARK = 2;
+
+/** 1 % in units of 2^-32. */
+const ONE_PERCENT = Math.round(2 ** 32 / 100);
+
+export class RedParams {
+  readonly qthMin: number;
+  readonly qthMax: number;
+  readonly qthDelta: number;
+  private readonly scellMax: number;
+  private readonly targetMin: number;
+  private readonly targetMax: number;
+  maxP: number;
+  /** max_P / (max − min), at least 1: a random u32 divided by it is uniform in 0 … (max − min) / max_P. */
+  private maxPDelta: number;
+
+  /**
+   * red_set_parms(). Thresholds in the unit of the backlog (bytes; packets for choke).
+   * @param maxP units of 2^-32; @param stab idle decay by (idle µs >> scellLog), null where the queue never idles.
+   */
+  constructor(
+    min: number, max: number, readonly wlog: number,
+    maxP: number, private readonly scellLog: number, private readonly stab: Uint8Array | null,
+  ) {
+    this.qthMin = min * 2 ** wlog;
+    this.qthMax = max * 2 ** wlog;
+    this.qthDelta = Math.max(1, max - min);
+    this.maxP = maxP;
+    this.maxPDelta = Math.max(1, Math.floor(maxP / this.qthDelta));
+    const fifth = Math.floor(this.qthDelta / 5);
+    this.targetMin = min + 2 * fifth;
+    this.targetMax = min + 3 * fifth;
+    this.scellMax = (255 << scellLog) >>> 0;
+  }
+
+  /** red_random() */
+  random(u32: number): number {
+    return Math.floor(u32 / this.maxPDelta);
+  }
+
+  /** red_calc_qavg_from_idle_time() */
+  afterIdle(qavg: number, idleNs: number): number {
+    const idleUs = Math.min(Math.floor(idleNs / 1000), this.scellMax);
+    const shift = this.stab![Math.floor(idleUs / 2 ** this.scellLog) & 255]!;
+    if (shift !== 0) return Math.floor(qavg / 2 ** shift);
+    const decay = mulShift(qavg, idleUs, this.scellLog), half = Math.floor(qavg / 2);
+    return decay < half ? qavg - decay : half;
+  }
+
+  /** red_adaptative_algo(), every 0.5 s. */
+  adapt(qavgScaled: number): void {
+    const qavg = Math.floor(qavgScaled / 2 ** this.wlog);
+    if (qavg > this.targetMax && this.maxP <= 50 * ONE_PERCENT) this.maxP += Math.min(ONE_PERCENT, Math.floor(this.maxP / 4));
+    else if (qavg < this.targetMin && this.maxP >= ONE_PERCENT) this.maxP = Math.floor(this.maxP / 10) * 9;
+    this.maxPDelta = Math.max(1, Math.floor(((this.maxP + Math.floor(this.qthDelta / 2)) % 2 ** 32) / this.qthDelta));
+  }
+}
+
+export class RedVars {
+  /** Average queue, scaled by 2^wlog. */
+  qavg = 0;
+  /** Packets since the last random number; −1: none wanted. */
+  qcount = -1;
+  qR = 0;
+  idle = false;
+  idleStartNs = 0;
+
+  /** red_set_vars() */
+  reset(): void {
+    this.qavg = 0;
+    this.qcount = -1;
+  }
+
+  /** red_calc_qavg(): the average at an arrival that finds `backlog` waiting; ends an idle period. */
+  arrive(params: RedParams, backlog: number, nowNs: number): void {
+    if (this.idle) {
+      this.qavg = params.afterIdle(this.qavg, nowNs - this.idleStartNs);
+      this.idle = false;
+    } else {
+      this.qavg += backlog - Math.floor(this.qavg / 2 ** params.wlog);
+    }
+  }
+
+  startIdle(nowNs: number): void {
+    if (this.idle) return;
+    this.idle = true;
+    this.idleStartNs = nowNs;
+  }
+
+  /** The average now, idle decay included, in the unit of the backlog × 2^wlog. */
+  averageAt(params: RedParams, nowNs: number): number {
+    return this.idle ? params.afterIdle(this.qavg, nowNs - this.idleStartNs) : this.qavg;
+  }
+
+  /** red_mark_probability(): (qavg − min) × qcount has reached the random number. */
+  due(params: RedParams): boolean {
+    return Math.floor((this.qavg - params.qthMin) / 2 ** params.wlog) * this.qcount >= this.qR;
+  }
+
+  /** red_action() */
+  action(params: RedParams, randomU32: () => number): number {
+    if (this.qavg < params.qthMin) {
+      this.qcount = -1;
+      return RED_DONT_MARK;
+    }
+    if (this.qavg >= params.qthMax) {
+      this.qcount = -1;
+      return RED_HARD_MARK;
+    }
+    if (++this.qcount !== 0) {
+      if (!this.due(params)) return RED_DONT_MARK;
+      this.qcount = 0;
+      this.qR = params.random(randomU32());
+      return RED_PROB_MARK;
+    }
+    this.qR = params.random(randomU32());
+    return RED_DONT_MARK;
+  }
+}
+
+/** tc_red_eval_ewma(): the smallest Wlog that lets `burst` packets through. @returns −1 when the burst is too small. */
+export function evalWlog(minBytes: number, burst: number, avpktBytes: number): number {
+  const a = burst + 1 - minBytes / avpktBytes;
+  if (a < 1) return -1;
+  for (let wlog = 1; wlog < 32; wlog++) {
+    const w = 2 ** -wlog;
+    if (a <= (1 - (1 - w) ** burst) / w) return wlog;
+  }
+  return -1;
+}
+
+/** Ticks a µs of the packet scheduler's clock, /proc/net/psched. */
+const TICKS_PER_US = 15.625;
+
+/** tc_red_eval_idle_damping(). @returns the cell size's log2 and the table; null when no cell size fits. */
+export function evalIdleDamping(wlog: number, avpktBytes: number, rateBps: number): { scellLog: number; stab: Uint8Array } | null {
+  const bytesPerSecond = Math.floor(rateBps / 8);
+  const transmitTicks = Math.floor(Math.floor((1e6 * avpktBytes) / bytesPerSecond) * TICKS_PER_US);
+  const perTick = -Math.log(1 - 1 / 2 ** wlog) / transmitTicks;
+  const longest = 31 / perTick;
+  let scellLog = 0;
+  while (longest / 2 ** scellLog >= 512) if (++scellLog >= 32) return null;
+  const stab = new Uint8Array(256);
+  for (let i = 1; i < 255; i++) stab[i] = Math.min(31, Math.floor(i * 2 ** scellLog * perTick));
+  stab[255] = 31;
+  return { scellLog, stab };
+}
+
+/** probability × 2^32 as tc sends it: u32. */
+export const maxPOf = (probability: number): number => Math.min(0xffffffff, Math.floor(probability * 2 ** 32));
+
+/** What red_check_params() refuses: the scaled threshold must stay below 2^32. */
+export const thresholdFits = (max: number, wlog: number): boolean => 32 - Math.clz32(max) + wlog < 32;

@@ -1,0 +1,460 @@
+/**
+ * What a validated scenario stands for: every single host, the tree of routers, the pairs of hosts of each class,
+ * and who delays an `rtt`. Finds the mistakes that only show between the parts (a host that is not there, a cycle
+ * of links, two round-trip times for one pair). Both the loader, to check, and the compiler build on it.
+ */
+
+import type { PlanQueue } from '../plan/plan.js';
+import type { Change } from './events.js';
+import { maxHosts, type HostRange } from './hosts.js';
+import type { LinkFields } from './link.js';
+import { enumerate, suggestion } from './names.js';
+import { formatPath, type Path, type Problem } from './problem.js';
+import { leastOf, type Distribution, type PerDirection } from './quantity.js';
+import type { Resolved } from './schema.js';
+import { mostIperf3Flows, trafficTools } from './tools.js';
+import type { CommonTraffic } from './traffic/kind.js';
+import { trafficKinds } from './traffic/registry.js';
+import { formatTime } from '../units.js';
+
+export type Side = 'forward' | 'reverse';
+export const sides: readonly Side[] = ['forward', 'reverse'];
+
+export interface Host {
+  /** `S1[0]`, or `S1` for a single host. */
+  readonly name: string;
+  readonly group: string;
+  readonly index: number | null;
+  readonly router: number;
+  readonly fields: LinkFields;
+}
+export interface RouterLink {
+  readonly name: string;
+  /** Indices of the routers; forward is a → b. */
+  readonly a: number;
+  readonly b: number;
+  readonly fields: LinkFields;
+}
+export interface Pair { readonly src: Host; readonly dst: Host }
+export interface TrafficClass {
+  readonly name: string;
+  readonly spec: CommonTraffic;
+  readonly pairs: readonly Pair[];
+  readonly tool: string;
+  readonly ecn: boolean;
+  readonly cc: string | null;
+}
+export interface ProbeClass { readonly name: string; readonly pairs: readonly Pair[] }
+
+/** A round-trip time that a pair of hosts was given. */
+export interface PairRtt {
+  readonly spec: Distribution;
+  /** Where it is made: packets from `delayer` to `peer` wait on the delayer's access link. */
+  readonly delayer: Host;
+  readonly peer: Host;
+  /** Delays that are on the way anyway, both directions, ns. */
+  readonly fixedNs: number;
+}
+
+export interface Expanded {
+  readonly hosts: readonly Host[];
+  readonly hostNamed: ReadonlyMap<string, Host>;
+  readonly links: readonly RouterLink[];
+  /** Neighbours of each router: [router, index of the link]. */
+  readonly neighbours: readonly (readonly (readonly [number, number])[])[];
+  readonly classes: readonly TrafficClass[];
+  readonly probes: readonly ProbeClass[];
+  /** By `pairId`. */
+  readonly rtts: ReadonlyMap<string, PairRtt>;
+  /** Pairs that communicate, by `pairId`. */
+  readonly pairs: ReadonlyMap<string, Pair>;
+}
+
+/** One name for a pair of hosts whichever way round. */
+export const pairId = (a: Host, b: Host): string => (a.name < b.name ? `${a.name}|${b.name}` : `${b.name}|${a.name}`);
+
+/** Kernel side: netem entries hang below prio, which has at most 16 bands (TCQ_PRIO_BANDS, include/uapi/linux/pkt_sched.h); one is for the rest. */
+export const maxDelayGroups = 15;
+
+/** Congestion controls with TCP_CONG_NEEDS_ECN: they ask for ECN whatever tcp_ecn says (tcp_ca_needs_ecn). */
+const needsEcn: ReadonlySet<string> = new Set(['dctcp', 'prague']);
+export const asksForEcn = (cc: string | null): boolean => cc !== null && needsEcn.has(cc);
+
+/** The value of a field in one direction. */
+export function sideOf<T>(value: PerDirection<T> | undefined, side: Side): T | undefined {
+  return value === undefined ? undefined : value[side];
+}
+
+/** The links on the way between two routers of a tree, and the direction each is passed in. */
+export function route(expanded: Pick<Expanded, 'links'> & { readonly parents: readonly Tree[] } , from: number, to: number): readonly { readonly link: RouterLink; readonly side: Side }[] {
+  const way: { link: RouterLink; side: Side }[] = [];
+  const tree = expanded.parents[to]!;
+  for (let at = from; at !== to;) {
+    const link = expanded.links[tree.link[at]!]!;
+    const side: Side = link.a === at ? 'forward' : 'reverse';
+    way.push({ link, side });
+    at = side === 'forward' ? link.b : link.a;
+  }
+  return way;
+}
+/** Paths towards one router: for each router the link to take, −1 at the router itself. */
+export interface Tree { readonly link: Int32Array }
+
+/** Breadth-first from every router. */
+export function trees(neighbours: Expanded['neighbours']): readonly Tree[] {
+  return neighbours.map((_, root) => {
+    const link = new Int32Array(neighbours.length).fill(-1);
+    const seen = new Uint8Array(neighbours.length);
+    seen[root] = 1;
+    const queue = [root];
+    for (let i = 0; i < queue.length; i++) {
+      for (const [next, via] of neighbours[queue[i]!]!) {
+        if (seen[next]) continue;
+        seen[next] = 1;
+        link[next] = via;
+        queue.push(next);
+      }
+    }
+    return { link };
+  });
+}
+
+const count = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' : 's'}`;
+
+/**
+ * @returns what the scenario stands for, and every mistake found; with mistakes the rest may be incomplete.
+ */
+export function expand(scenario: Resolved): { readonly expanded: Expanded; readonly problems: readonly Problem[] } {
+  const problems: Problem[] = [];
+  const problem = (path: Path, message: string): void => { problems.push({ path, message }); };
+  const { topology } = scenario;
+
+  // Names: routers, links and hosts share one space, since links and hosts are called by name in events and metrics.
+  const taken = new Map<string, string>();
+  const claim = (name: string, what: string, path: Path): void => {
+    const other = taken.get(name);
+    if (other !== undefined) problem(path, `the name "${name}" is also that of ${other}; expected a name of its own`);
+    else taken.set(name, what);
+  };
+  topology.routers.forEach((name, i) => claim(name, 'a router', ['topology', 'routers', i]));
+  const routerIndex = new Map(topology.routers.map((name, i) => [name, i]));
+  const router = (name: string, path: Path): number => {
+    const index = routerIndex.get(name);
+    if (index === undefined) problem(path, `there is no router "${name}"; ${suggestion(name, topology.routers)}expected ${enumerate(topology.routers)}`);
+    return index ?? -1;
+  };
+
+  // Links: a tree.
+  const links: RouterLink[] = [];
+  const neighbours: [number, number][][] = topology.routers.map(() => []);
+  const part = topology.routers.map((_, i) => i);
+  const root = (i: number): number => { while (part[i] !== i) i = part[i] = part[part[i]!]!; return i; };
+  for (const [name, link] of Object.entries(topology.links ?? {})) {
+    const path = ['topology', 'links', name];
+    claim(name, 'a link', path);
+    checkLink(link, topology, path, problem);
+    const [a, b] = [router(link.between[0]!, [...path, 'between', 0]), router(link.between[1]!, [...path, 'between', 1])];
+    if (a < 0 || b < 0) continue;
+    if (a === b) { problem([...path, 'between'], `the link joins ${link.between[0]!} with itself; expected two different routers`); continue; }
+    if (root(a) === root(b)) {
+      const known = trees(neighbours);
+      const loop = route({ links, parents: known }, b, a);
+      const names = [topology.routers[a]!, topology.routers[b]!, ...loop.map(({ link: l, side }) => topology.routers[side === 'forward' ? l.b : l.a]!)];
+      problem([...path, 'between'], `the link closes a cycle: ${names.join(' – ')} (with ${loop.map((hop) => hop.link.name).join(', ')}); expected one way between any two routers, since routes are static`);
+      continue;
+    }
+    part[root(a)] = root(b);
+    neighbours[a]!.push([b, links.length]);
+    neighbours[b]!.push([a, links.length]);
+    links.push({ name, a, b, fields: link });
+  }
+  const islands = new Set(topology.routers.map((_, i) => root(i)));
+  if (islands.size > 1 && problems.length === 0) {
+    const apart = topology.routers.filter((_, i) => root(i) !== root(0));
+    problem(['topology', 'routers'], `${enumerate(apart)} ${apart.length === 1 ? 'is' : 'are'} not joined with ${topology.routers[0]!}; expected links in topology.links that join all routers`);
+  }
+
+  // Hosts: counted before they are made.
+  const groups = Object.entries(topology.hosts);
+  const total = groups.reduce((sum, [, group]) => sum + (group.count ?? 1), 0);
+  const hosts: Host[] = [];
+  const hostNamed = new Map<string, Host>();
+  if (groups.length === 0) problem(['topology', 'hosts'], 'has no hosts; expected at least one, such as S1: { at: R1 }');
+  if (total > maxHosts) {
+    const largest = groups.reduce((best, next) => ((next[1].count ?? 1) > (best[1].count ?? 1) ? next : best));
+    problem(['topology', 'hosts', largest[0], 'count'], `${total} hosts in all are too many; expected at most ${maxHosts}`);
+  }
+  for (const [name, group] of groups) {
+    const path = ['topology', 'hosts', name];
+    claim(name, 'a host', path);
+    const at = router(group.at, [...path, 'at']);
+    checkLink(group, topology, path, problem);
+    if (total > maxHosts) continue;
+    const make = (hostName: string, index: number | null): void => {
+      const host = { name: hostName, group: name, index, router: at, fields: group };
+      hosts.push(host);
+      hostNamed.set(hostName, host);
+    };
+    if (group.count === undefined) make(name, null);
+    else for (let i = 0; i < group.count; i++) make(`${name}[${i}]`, i);
+  }
+
+  const groupNames = groups.map(([name]) => name);
+  const resolve = (ranges: readonly HostRange[], path: Path): Host[] | undefined => {
+    const found: Host[] = [];
+    let good = true;
+    ranges.forEach((range, i) => {
+      const where = ranges.length === 1 ? path : [...path, i];
+      const group = topology.hosts[range.group];
+      if (group === undefined) {
+        const router_ = routerIndex.has(range.group) ? ` (${range.group} is a router)` : '';
+        problem(where, `there is no host "${range.group}"${router_}; ${suggestion(range.group, groupNames)}expected ${enumerate(groupNames)}`);
+        good = false;
+      } else if (range.first !== null && group.count === undefined) {
+        problem(where, `${range.text}: ${range.group} is a single host; expected ${range.group} (or give it a count)`);
+        good = false;
+      } else if (range.first !== null && range.last! < range.first) {
+        problem(where, `${range.text} counts backwards; expected ${range.group}[${range.last}..${range.first}]`);
+        good = false;
+      } else if (range.first !== null && range.last! >= (group.count ?? 1)) {
+        problem(where, `${range.text}: there are ${count(group.count ?? 1, 'host')} ${range.group}; expected ${range.group}[0] to ${range.group}[${(group.count ?? 1) - 1}]`);
+        good = false;
+      } else if (total <= maxHosts) {
+        const first = range.first ?? 0;
+        const last = range.last ?? (group.count ?? 1) - 1;
+        for (let n = first; n <= last; n++) found.push(hostNamed.get(group.count === undefined ? range.group : `${range.group}[${n}]`)!);
+      } else {
+        good = false;
+      }
+    });
+    return good ? found : undefined;
+  };
+  const pairUp = (from: readonly HostRange[], to: readonly HostRange[], path: Path): Pair[] => {
+    const sources = resolve(from, [...path, 'from']);
+    const targets = resolve(to, [...path, 'to']);
+    if (!sources || !targets) return [];
+    if (sources.length !== targets.length && sources.length !== 1 && targets.length !== 1) {
+      problem([...path, 'to'], `${count(targets.length, 'host')} in to, ${count(sources.length, 'host')} in from; expected lists of equal length, or a single host in one of them`);
+      return [];
+    }
+    const n = Math.max(sources.length, targets.length);
+    const made = Array.from({ length: n }, (_, i) => ({ src: sources[sources.length === 1 ? 0 : i]!, dst: targets[targets.length === 1 ? 0 : i]! }));
+    const same = made.find((pair) => pair.src === pair.dst);
+    if (same) {
+      problem([...path, 'to'], `${same.src.name} would send to itself; expected two different hosts`);
+      return [];
+    }
+    return made;
+  };
+
+  // Traffic.
+  const endNs = (scenario.measure?.warmup ?? defaults.warmupNs) + (scenario.measure?.duration ?? defaults.durationNs);
+  const drafts: { name: string; spec: CommonTraffic; pairs: Pair[] }[] = [];
+  for (const [name, spec] of Object.entries(scenario.traffic ?? {})) {
+    const path = ['traffic', name];
+    drafts.push({ name, spec, pairs: pairUp(spec.from, spec.to, path) });
+    if (spec.start !== undefined && leastOf(spec.start) >= endNs) problem([...path, 'start'], `it would start after the run ends at ${formatTime(endNs)}; expected an earlier time`);
+    if (spec.stop !== undefined && spec.stop <= (spec.start === undefined ? 0 : leastOf(spec.start))) problem([...path, 'stop'], `${formatTime(spec.stop)} is not after its start; expected a later time`);
+  }
+  const isBulk = (kind: string): boolean => trafficKinds.get(kind)?.bulk === true;
+  const bulkFlows = drafts.filter((d) => isBulk(d.spec.kind)).reduce((sum, d) => sum + d.pairs.length * (d.spec.flows ?? 1), 0);
+  const classes = drafts.map(({ name, spec, pairs }): TrafficClass => {
+    const path = ['traffic', name];
+    const tool = spec.tool ?? (isBulk(spec.kind) && bulkFlows <= mostIperf3Flows ? 'iperf3' : 'builtin');
+    const able = trafficTools.get(tool);
+    if (!able) problem([...path, 'tool'], `there is no tool "${tool}"; ${suggestion(tool, [...trafficTools.keys()])}expected ${[...trafficTools].filter(([, kinds]) => kinds.includes(spec.kind)).map(([t]) => t).join(', ')}`);
+    else if (!able.includes(spec.kind)) problem([...path, 'tool'], `${tool} cannot send ${spec.kind}; expected ${[...trafficTools].filter(([, kinds]) => kinds.includes(spec.kind)).map(([t]) => t).join(', ')}`);
+    if (spec.args !== undefined && spec.args.length > 0 && tool === 'builtin') problem([...path, 'args'], 'the built-in generator takes no arguments; expected no args, or another tool');
+    const control = trafficKinds.get(spec.kind)?.transport === 'tcp' ? spec.cc ?? 'cubic' : null;
+    if (spec.ecn === false && asksForEcn(control)) problem([...path, 'ecn'], `${control!} always uses ECN; expected true, or no ecn`);
+    return { name, spec, pairs, tool, ecn: spec.ecn ?? asksForEcn(control), cc: control };
+  });
+  checkEcn(classes, problem);
+
+  const probes: ProbeClass[] = [];
+  for (const [name, probe] of Object.entries(scenario.probes ?? {})) {
+    probes.push({ name, pairs: pairUp(probe.from, probe.to, ['probes', name]) });
+    if ((probe.start ?? 0) >= endNs) problem(['probes', name, 'start'], `it would start after the run ends at ${formatTime(endNs)}; expected an earlier time`);
+    if (probe.stop !== undefined && probe.stop <= (probe.start ?? 0)) problem(['probes', name, 'stop'], `${formatTime(probe.stop)} is not after its start; expected a later time`);
+  }
+  const probePairs = probes.reduce((sum, p) => sum + p.pairs.length, 0);
+  if (probePairs > 1000) problem(['probes'], `${probePairs} pairs of hosts would be probed; expected at most 1000`);
+
+  // From here on paths between hosts are needed: only with a sound topology.
+  const expanded = { hosts, hostNamed, links, neighbours, classes, probes };
+  const pairs = new Map<string, Pair>();
+  const rtts = new Map<string, PairRtt>();
+  if (islands.size === 1 && hosts.every((h) => h.router >= 0)) {
+    const parents = trees(neighbours);
+    for (const { pairs: list } of [...classes, ...probes]) for (const pair of list) pairs.set(pairId(pair.src, pair.dst), pair);
+    pairRtts(scenario, expanded, parents, rtts, problem);
+    checkPackets(scenario, expanded, parents, problem);
+    checkEvents(scenario, expanded, rtts, endNs, problem);
+  }
+  return { expanded: { ...expanded, pairs, rtts }, problems };
+}
+
+/** What holds where the scenario is silent. */
+export const defaults = {
+  warmupNs: 10e9, durationNs: 60e9, mtuBytes: 1500, overheadBytes: 14, probeIntervalNs: 10e6, probeSizeBytes: 100,
+  queueIntervalNs: 10e6, socketIntervalNs: 100e6,
+} as const;
+
+/** Propagation delay of the way from one host to another, ns, without what an `rtt` adds. */
+export function fixedDelay(links: readonly RouterLink[], parents: readonly Tree[], from: Host, to: Host): number {
+  let ns = (sideOf(from.fields.delay, 'forward') ?? 0) + (sideOf(to.fields.delay, 'reverse') ?? 0);
+  for (const { link, side } of route({ links, parents }, from.router, to.router)) ns += sideOf(link.fields.delay, side) ?? 0;
+  return ns;
+}
+
+type Report = (path: Path, message: string) => void;
+
+function checkLink(fields: LinkFields, topology: Resolved['topology'], path: Path, problem: Report): void {
+  const mtu = fields.mtu ?? topology.mtu ?? defaults.mtuBytes;
+  // RFC 8200 section 5: IPv6 needs 1280 bytes.
+  if (topology.ip === 6 && mtu < 1280) problem([...path, ...(fields.mtu === undefined ? [] : ['mtu'])], `an MTU of ${mtu} is too small for IPv6; expected at least 1280`);
+  const rated = sides.filter((side) => typeof sideOf(fields.rate, side) === 'number');
+  const queue = fields.queue;
+  if (queue !== undefined) {
+    if (rated.length === 0) problem([...path, 'queue'], 'a queue needs a rate; expected a rate, such as rate: 20mbit, beside it');
+    else if (queue.forward !== queue.reverse) {
+      for (const side of sides) if (queue[side] !== undefined && !rated.includes(side)) problem([...path, 'queue', side], `a queue needs a rate; expected a rate in the ${side} direction`);
+    }
+  }
+  for (const key of ['shaper', 'overhead'] as const) {
+    if (fields[key] !== undefined && rated.length === 0) problem([...path, key], `${key} needs a rate; expected a rate, such as rate: 20mbit, beside it`);
+  }
+  for (const side of sides) {
+    const delay = sideOf(fields.delay, side) ?? 0;
+    const jitter = sideOf(fields.jitter, side) ?? 0;
+    if (jitter > delay) problem([...path, 'jitter'], `a jitter of ${formatTime(jitter)} on a delay of ${formatTime(delay)} would need delays below 0; expected at most the delay`);
+    if ((sideOf(fields.reorder, side) ?? 0) > 0 && delay === 0) problem([...path, 'reorder'], 'reordering lets packets overtake delayed ones; expected a delay beside it');
+  }
+}
+
+/**
+ * In Linux, asking for ECN is a setting of the sending host (tcp_ecn), unless the congestion control asks by itself.
+ * One host can therefore not send a class with it and another without.
+ */
+function checkEcn(classes: readonly TrafficClass[], problem: Report): void {
+  const without = new Map<Host, string>();
+  for (const c of classes) if (c.cc !== null && !c.ecn) for (const { src } of c.pairs) if (!without.has(src)) without.set(src, c.name);
+  for (const c of classes) {
+    if (c.cc === null || !c.ecn || asksForEcn(c.cc)) continue;
+    const clash = c.pairs.find(({ src }) => without.has(src));
+    if (clash) problem(['traffic', c.name, 'ecn'], `${clash.src.name} also sends "${without.get(clash.src)!}" without ECN, and Linux asks for ECN by host; expected the same ecn in both classes, or different hosts`);
+  }
+}
+
+function sameDistribution(a: Distribution, b: Distribution): boolean { return JSON.stringify(a) === JSON.stringify(b); }
+const describe = (d: Distribution): string => (d.kind === 'fixed' ? formatTime(d.value) : d.kind === 'uniform' ? `uniform(${formatTime(d.min)}, ${formatTime(d.max)})` : d.kind);
+
+function pairRtts(scenario: Resolved, expanded: Pick<Expanded, 'links' | 'classes' | 'probes'>, parents: readonly Tree[], rtts: Map<string, PairRtt>, problem: Report): void {
+  const sendsBulk = new Set<Host>();
+  for (const c of expanded.classes) if (trafficKinds.get(c.spec.kind)?.bulk) for (const { src } of c.pairs) sendsBulk.add(src);
+  const saidBy = new Map<string, Path>();
+  const give = (pair: Pair, spec: Distribution, path: Path): boolean => {
+    const id = pairId(pair.src, pair.dst);
+    const known = rtts.get(id);
+    if (known) {
+      if (!sameDistribution(known.spec, spec)) {
+        problem(path, `${describe(spec)} for ${pair.src.name} and ${pair.dst.name}, which have ${describe(known.spec)} by ${formatPath(saidBy.get(id)!)}; expected one rtt for a pair of hosts`);
+        return false;
+      }
+      return true;
+    }
+    const fixedNs = fixedDelay(expanded.links, parents, pair.src, pair.dst) + fixedDelay(expanded.links, parents, pair.dst, pair.src);
+    if (leastOf(spec) < fixedNs) {
+      problem(path, `${describe(spec)} is less than the delays between ${pair.src.name} and ${pair.dst.name} and back, ${formatTime(fixedNs)}; expected at least that`);
+      return false;
+    }
+    // On the side that does not send bulk data; if both or neither does, on the `to` side.
+    const atSource = sendsBulk.has(pair.dst) && !sendsBulk.has(pair.src);
+    rtts.set(id, { spec, delayer: atSource ? pair.src : pair.dst, peer: atSource ? pair.dst : pair.src, fixedNs });
+    saidBy.set(id, path);
+    return true;
+  };
+  const all = [
+    ...expanded.classes.map((c) => ({ pairs: c.pairs, spec: c.spec.rtt, path: ['traffic', c.name, 'rtt'] })),
+    ...expanded.probes.map((p) => ({ pairs: p.pairs, spec: scenario.probes?.[p.name]?.rtt, path: ['probes', p.name, 'rtt'] })),
+  ];
+  for (const { pairs, spec, path } of all) if (spec !== undefined) for (const pair of pairs) if (!give(pair, spec, path)) break;
+
+  // Distinct delays on one host; a uniform rtt is another for every peer.
+  const groups = new Map<Host, Set<string>>();
+  for (const [id, rtt] of rtts) {
+    const set = groups.get(rtt.delayer) ?? new Set<string>();
+    set.add(rtt.spec.kind === 'fixed' ? String(rtt.spec.value - rtt.fixedNs) : id);
+    groups.set(rtt.delayer, set);
+  }
+  for (const [host, set] of groups) {
+    if (set.size <= maxDelayGroups) continue;
+    const id = [...rtts].find(([, rtt]) => rtt.delayer === host)![0];
+    problem(saidBy.get(id)!, `${host.name} would need ${set.size} different delays towards its peers; expected at most ${maxDelayGroups} (more hosts, or peers that share an rtt)`);
+  }
+}
+
+function checkPackets(scenario: Resolved, expanded: Pick<Expanded, 'links' | 'classes' | 'probes'>, parents: readonly Tree[], problem: Report): void {
+  const mtuOf = (fields: LinkFields): number => fields.mtu ?? scenario.topology.mtu ?? defaults.mtuBytes;
+  const check = (pairs: readonly Pair[], bytes: number, path: Path): void => {
+    for (const { src, dst } of pairs) {
+      const mtu = Math.min(mtuOf(src.fields), mtuOf(dst.fields), ...route({ links: expanded.links, parents }, src.router, dst.router).map(({ link }) => mtuOf(link.fields)));
+      if (bytes > mtu) { problem(path, `a packet of ${bytes} bytes does not fit the MTU of ${mtu} between ${src.name} and ${dst.name}; expected at most ${mtu}B`); return; }
+    }
+  };
+  for (const c of expanded.classes) {
+    const packet = (c.spec as { packet?: number }).packet;
+    if (packet !== undefined) check(c.pairs, packet, ['traffic', c.name, 'packet']);
+  }
+  for (const p of expanded.probes) check(p.pairs, scenario.probes?.[p.name]?.size ?? defaults.probeSizeBytes, ['probes', p.name, 'size']);
+}
+
+/** The cables a change is for: their names as in the plan, and their fields. */
+export function changed(change: Change, expanded: Pick<Expanded, 'links' | 'hosts'>): readonly { readonly name: string; readonly fields: LinkFields }[] {
+  if (change.index === null) {
+    const link = expanded.links.find((l) => l.name === change.target);
+    if (link) return [link];
+  }
+  return expanded.hosts.filter((h) => h.group === change.target && (change.index === null || h.index === change.index));
+}
+
+/** The sides a change is for: those named, or with one value for both, those where it can apply. */
+export function changedSides(change: Change, fields: LinkFields): readonly Side[] {
+  const named = sides.filter((side) => change.value[side] !== undefined);
+  if (change.field !== 'rate' && change.field !== 'queue') return named;
+  const rated = named.filter((side) => typeof sideOf(fields.rate, side) === 'number');
+  return change.value.forward === change.value.reverse && rated.length > 0 ? rated : named;
+}
+
+function checkEvents(scenario: Resolved, expanded: Pick<Expanded, 'links' | 'hosts'>, rtts: ReadonlyMap<string, PairRtt>, endNs: number, problem: Report): void {
+  const wireFields: readonly string[] = ['delay', 'jitter', 'loss', 'duplicate', 'reorder'];
+  const delayers = new Set<string>([...rtts.values()].map((rtt) => rtt.delayer.name));
+  (scenario.events ?? []).forEach((event, i) => {
+    const path: Path = ['events', i];
+    if (event.atNs >= endNs) problem([...path, 'at'], `${formatTime(event.atNs)} is not before the end of the run at ${formatTime(endNs)}; expected an earlier time`);
+    for (const change of event.changes) {
+      const where = [...path, ...change.key];
+      const cables = changed(change, expanded);
+      if (cables.length === 0) {
+        const known = [...expanded.links.map((l) => l.name), ...new Set(expanded.hosts.map((h) => h.group))];
+        problem(where, `there is no link or host "${change.target}${change.index === null ? '' : `[${change.index}]`}"; ${suggestion(change.target, known)}expected ${enumerate(known)}`);
+        continue;
+      }
+      const { fields } = cables[0]!;
+      for (const side of changedSides(change, fields)) {
+        if (change.field === 'rate' && typeof sideOf(fields.rate, side) !== 'number') problem(where, `${change.target} has no rate in the ${side} direction to change; expected a link with a rate from the start`);
+        if (change.field === 'queue') {
+          const before = sideOf(fields.queue, side) ?? { kind: 'pfifo', in: 'kernel' };
+          const after = change.value[side] as PlanQueue;
+          if (typeof sideOf(fields.rate, side) !== 'number') problem(where, `${change.target} has no queue in the ${side} direction; expected a link with a rate from the start`);
+          else if (after.kind !== before.kind || after.in !== before.in) problem(where, `the queue is ${before.kind} and cannot become ${after.kind} during the run; expected other parameters of ${before.kind}`);
+          else if (after.kind === 'raw') problem(where, 'a queue of raw tc words cannot be changed during the run; expected a queue with typed parameters');
+        }
+      }
+      if (wireFields.includes(change.field)) {
+        const busy = change.value.forward === undefined ? undefined : cables.find((cable) => delayers.has(cable.name));
+        if (busy) problem(where, `the delays of ${busy.name} are made by an rtt; expected an event on a link between routers, or on the other host's access link`);
+      }
+    }
+  });
+}

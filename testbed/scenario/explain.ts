@@ -1,0 +1,90 @@
+/**
+ * What zod found, as messages for a person: the value that was written and what would be accepted; for an unknown
+ * key the nearest known one; for a value that may have several forms the complaint about the form it most looks like.
+ */
+
+import type { z } from 'zod';
+import { at, isMap, type Data } from './data.js';
+import { enumerate, suggestion } from './names.js';
+import { show, type Path, type Problem } from './problem.js';
+
+type Issue = z.core.$ZodIssue;
+
+const kinds: Readonly<Record<string, string>> = {
+  object: 'a map of keys and values', record: 'a map of names', array: 'a list', tuple: 'a list', string: 'text', number: 'a number', int: 'a whole number', boolean: 'true or false',
+};
+
+/**
+ * For safeParse's `error`: the second half of each message. Unknown keys: the known ones as a JSON list, which
+ * `explain` reads back, because the issue itself does not carry them.
+ */
+export const expectation = (issue: z.core.$ZodRawIssue): string | undefined => {
+  switch (issue.code) {
+    case 'unrecognized_keys': {
+      const definition = (issue.inst as { _zod?: { def?: { shape?: object } } } | undefined)?._zod?.def;
+      return JSON.stringify(Object.keys(definition?.shape ?? {}));
+    }
+    case 'invalid_type': return `expected ${kinds[issue.expected as string] ?? String(issue.expected)}`;
+    case 'invalid_value': return `expected ${(issue.values as unknown[]).map(String).join(', ')}`;
+    case 'too_small': return `expected ${issue.origin === 'array' || issue.origin === 'string' ? `at least ${String(issue.minimum)} ${issue.origin === 'array' ? 'entries' : 'characters'}` : `${issue.inclusive === false ? 'more than' : 'at least'} ${String(issue.minimum)}`}`;
+    case 'too_big': return `expected ${issue.origin === 'array' || issue.origin === 'string' ? `at most ${String(issue.maximum)} ${issue.origin === 'array' ? 'entries' : 'characters'}` : `${issue.inclusive === false ? 'less than' : 'at most'} ${String(issue.maximum)}`}`;
+    default: return undefined;
+  }
+};
+
+/** Messages for zod's issues about `data`; their paths begin at `data`, the problems' at `base`. */
+export function explain(issues: readonly Issue[], data: Data | undefined, base: Path = []): Problem[] {
+  return issues.flatMap((issue): Problem[] => {
+    const path = issue.path as Path;
+    const value = at(data, path);
+    if (issue.code === 'unrecognized_keys') {
+      const known = knownKeys(issue.message);
+      return issue.keys.map((key) => ({
+        path: [...base, ...path, key],
+        message: `unknown key ${show(key)}; ${suggestion(key, known)}expected ${known.length > 0 ? enumerate(known, 40) : 'no key here'}`,
+      }));
+    }
+    if (issue.code === 'invalid_union') {
+      if (issue.errors.length === 0) {
+        const options = (issue as { options?: unknown[] }).options?.map(String) ?? [];
+        return [{ path: [...base, ...path], message: told(value, `expected ${options.join(', ')}`) }];
+      }
+      return explainUnion(issue.errors, value, [...base, ...path]);
+    }
+    if (issue.code === 'invalid_key') {
+      const reason = issue.issues[0]?.message ?? 'expected another name';
+      return [{ path: [...base, ...path], message: `the name ${show(path.at(-1))} is not accepted; ${reason}` }];
+    }
+    // A qdisc's own complaint may already show the value.
+    return [{ path: [...base, ...path], message: /^(there |the |this |unknown )/.test(issue.message) ? issue.message : told(value, issue.message) }];
+  });
+}
+
+function told(value: Data | undefined, expectedText: string): string {
+  return value === undefined || value === null ? `is missing; ${expectedText}` : `${show(value)} is not accepted; ${expectedText}`;
+}
+
+function knownKeys(message: string): readonly string[] {
+  try {
+    const list: unknown = JSON.parse(message);
+    return Array.isArray(list) ? list.map(String) : [];
+  } catch {
+    return [];
+  }
+}
+
+/** Of the forms a value may have, the complaint of the one it looks like; if it looks like none, what each expects. */
+function explainUnion(errors: readonly (readonly Issue[])[], value: Data | undefined, base: Path): Problem[] {
+  const wrongKind = (issues: readonly Issue[]): boolean => issues.some((issue) => issue.path.length === 0 && issue.code === 'invalid_type');
+  const alike = errors.filter((issues) => !wrongKind(issues));
+  const complaints = (alike.length > 0 ? alike : errors).map((issues) => explain(issues, value, base));
+  if (isMap(value) && alike.length > 0) {
+    return complaints.reduce((best, next) => (next.length < best.length ? next : best));
+  }
+  if (complaints.length === 1) return complaints[0]!;
+  // Scalars: one message with everything that would be accepted.
+  const nested = complaints.find((problems) => problems.some((p) => p.path.length > base.length));
+  if (nested && alike.length > 0) return nested;
+  const expected = [...new Set(complaints.flatMap((problems) => problems.map((p) => /expected (.*)$/s.exec(p.message)?.[1] ?? p.message)))];
+  return [{ path: base, message: told(value, `expected ${expected.join(', or ')}`) }];
+}

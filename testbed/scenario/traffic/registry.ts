@@ -1,0 +1,12 @@
+/** Every kind of traffic, by the name `kind:` takes. */
+
+import type { TrafficKind } from './kind.js';
+import { bulk } from './bulk.js';
+import { cbr } from './cbr.js';
+import { onoff } from './onoff.js';
+import { short } from './short.js';
+import { web } from './web.js';
+
+const all: readonly TrafficKind[] = [bulk, short, web, cbr, onoff];
+
+export const trafficKinds: ReadonlyMap<string, TrafficKind> = new Map(all.map((kind) => [kind.kind, kind]));
