@@ -7,20 +7,17 @@
  * - The random index lacks the kernel's rejection step (integer.ts).
  * - Holes left by removed packets count towards the kernel's table but not towards its limit, so there the table can
  *   be overrun and then looks empty. Here such a packet is dropped as over the limit.
- * - `bandwidth`, which tc demands, defaults to the link's rate.
  */
 
-import { z } from 'zod';
+import { choke as qdisc, resolve } from '../testbed/qdiscs/choke.js';
+import { bytesPerSecond } from '../testbed/qdiscs/parameters.js';
+import { averagingLog, checkThreshold, idleDamping, probability32 } from '../testbed/qdiscs/red-arithmetic.js';
 import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { setCe } from './ecn.js';
 import { randomBelow } from './integer.js';
-import { bytes, flag, number, onOff, packets, probability, rate, whole, type Params } from './params.js';
-import { evalIdleDamping, evalWlog, maxPOf, RedParams, RedVars } from './red-core.js';
-import { redProblem } from './red.js';
-
-/** CHOKE_MAX_QUEUE */
-const LONGEST = 128 * 1024 - 1;
+import { RedParams, RedVars } from './red-core.js';
+import { ETHERNET_HEADER } from './red.js';
 
 class Choke extends Discipline {
   private readonly vars = new RedVars();
@@ -132,47 +129,20 @@ class Choke extends Discipline {
     into[0] = this.early;
     into[1] = this.pdrop;
     into[2] = 0;
-    into[3] = this.marks;
-    into[4] = this.matched;
-    into[5] = this.vars.qavg / 2 ** this.params.wlog;
+    into[3] = this.matched;
+    into[4] = this.vars.qavg / 2 ** this.params.wlog;
   }
-}
-
-/** tc's defaults (tc/q_choke.c), packets. */
-function thresholds(params: Params, limit: number): { min: number; max: number; burst: number } {
-  const max = number(params, 'max', Math.floor(limit / 4));
-  const min = number(params, 'min', Math.floor(max / 3));
-  return { min, max, burst: number(params, 'burst', Math.floor((2 * min + max) / 3)) };
 }
 
 export const choke: AqmKind = {
   kind: 'choke',
-  schema: z
-    .strictObject({
-      limit: packets(LONGEST),
-      min: packets().optional(),
-      max: packets().optional(),
-      avpkt: bytes().optional(),
-      burst: whole(1, 0x7fffffff).optional(),
-      probability: probability().optional(),
-      bandwidth: rate().optional(),
-      ecn: onOff().optional(),
-    })
-    .superRefine((params, check) => {
-      const avpkt = params.avpkt ?? 1000;
-      const { min, max, burst } = thresholds(params as Params, params.limit);
-      if (max > params.limit) check.addIssue({ code: 'custom', path: ['max'], message: `max (${max}) must not be above limit (${params.limit})` });
-      const problem = redProblem(min, max, burst, avpkt, avpkt);
-      if (problem) check.addIssue({ code: 'custom', path: [problem.path], message: problem.message });
-    }),
-  state: ['early', 'pdrop', 'other', 'marked', 'matched', 'qavg'],
+  schema: qdisc.schema,
+  state: [...qdisc.state, 'qavg'],
   create(params, context) {
-    const limit = number(params, 'limit', 0), avpkt = number(params, 'avpkt', 1000);
-    const { min, max, burst } = thresholds(params, limit);
-    const wlog = evalWlog(min * avpkt, burst, avpkt);
-    const damping = evalIdleDamping(wlog, avpkt, number(params, 'bandwidth', context.rateBps ?? 10e6));
-    if (damping === null) throw new RangeError(`choke: no idle damping table for avpkt ${avpkt} and this bandwidth`);
-    const parms = new RedParams(min, max, wlog, maxPOf(number(params, 'probability', 0.02)), damping.scellLog, damping.stab);
-    return new Choke(context, parms, limit, flag(params, 'ecn', false));
+    const { limit, min, max, burst, avpkt, probability, bandwidth, ecn } = resolve(params, { mtuBytes: context.mtuBytes - ETHERNET_HEADER, rateBps: context.rateBps });
+    const wlog = averagingLog('choke', min * avpkt, burst, avpkt);
+    checkThreshold('choke', 'max', max, wlog);
+    const { cellLog, table } = idleDamping('choke', wlog, avpkt, bytesPerSecond(bandwidth));
+    return new Choke(context, new RedParams(min, max, wlog, probability32(probability), cellLog, table), limit, ecn);
   },
 };

@@ -1,9 +1,9 @@
 /**
  * DRR: Shreedhar & Varghese, SIGCOMM 1995, as Linux 6.12 has it (net/sched/sch_drr.c).
  *
- * Differences from Linux: there DRR has no classes of its own: the user makes them and filters choose. Here `flows`
- * classes stand ready and the packet's flow key chooses, as a filter `flow hash keys src,dst,proto,proto-src,proto-dst
- * divisor FLOWS` would. Each class is a pfifo of `limit` packets (Linux: txqueuelen, 1000, and changed on the class).
+ * Differences from Linux: there DRR has no classes of its own: the user makes them and filters choose. Here, as in
+ * testbed/qdiscs/drr.ts, `flows` classes stand ready, each a pfifo of `limit` packets, and a hash of the flow chooses;
+ * it is the packet's flow key, not cls_flow's hash.
  */
 
 import { drr as qdisc } from '../testbed/qdiscs/drr.js';
@@ -13,7 +13,7 @@ import { TX_QUEUE_PACKETS } from './fifo.js';
 import { FlowList, type ListedFlow } from './flow-list.js';
 import { scaleHash } from './integer.js';
 import { PacketFifo } from './packet-fifo.js';
-import { flows, number, packets, quantum } from './params.js';
+import { number, quantumOf } from './params.js';
 
 class DrrClass extends PacketFifo implements ListedFlow<DrrClass> {
   deficit = 0;
@@ -73,7 +73,7 @@ export const drr: AqmKind = {
     new Drr(
       context,
       number(params, 'limit', TX_QUEUE_PACKETS),
-      number(params, 'flows', 1024),
-      Math.max(256, number(params, 'quantum', Math.min(context.mtuBytes, 1 << 20))),
+      number(params, 'flows', 64),
+      quantumOf(params, context.mtuBytes),
     ),
 };

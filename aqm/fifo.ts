@@ -5,11 +5,12 @@
  * Differences from Linux: none.
  */
 
-import { z } from 'zod';
+import { bfifo as bytesQdisc } from '../testbed/qdiscs/bfifo.js';
+import { pfifo as packetsQdisc } from '../testbed/qdiscs/pfifo.js';
 import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { PacketFifo } from './packet-fifo.js';
-import { bytes, number, packets } from './params.js';
+import { number } from './params.js';
 
 /** txqueuelen of an Ethernet device. */
 export const TX_QUEUE_PACKETS = 1000;
@@ -44,14 +45,14 @@ class Fifo extends Discipline {
 
 export const pfifo: AqmKind = {
   kind: 'pfifo',
-  schema: z.strictObject({ limit: packets().optional() }),
-  state: [],
+  schema: packetsQdisc.schema,
+  state: packetsQdisc.state,
   create: (params, context) => new Fifo(context, number(params, 'limit', TX_QUEUE_PACKETS), Infinity),
 };
 
 export const bfifo: AqmKind = {
   kind: 'bfifo',
-  schema: z.strictObject({ limit: bytes().optional() }),
-  state: [],
+  schema: bytesQdisc.schema,
+  state: bytesQdisc.state,
   create: (params, context) => new Fifo(context, Infinity, number(params, 'limit', TX_QUEUE_PACKETS * context.mtuBytes)),
 };

@@ -15,7 +15,7 @@ import { codelDequeue, CodelVars, type CodelOwner, type CodelParams } from './co
 import { Discipline } from './discipline.js';
 import { FlowList, type ListedFlow } from './flow-list.js';
 import { scaleHash } from './integer.js';
-import { aboveZeroTime, anyTime, bytes, flows, number, onOff, packets, quantum, whole } from './params.js';
+import { number, positiveTimes, quantumOf } from './params.js';
 import { truesize } from './truesize.js';
 
 class Flow extends CodelVars implements ListedFlow<Flow> {
@@ -36,7 +36,8 @@ class FqCodel extends Discipline implements CodelOwner {
   private newFlowCount = 0;
   private dropOverlimit = 0;
   private dropOvermemory = 0;
-  private maxPacket = 0;
+  ceMarks = 0;
+  maxPacket = 0;
 
   constructor(
     context: AqmContext,
@@ -62,7 +63,6 @@ class FqCodel extends Discipline implements CodelOwner {
     flow.tail = packet;
     this.backlogs[index]! += packet.size;
     this.backlogBytes += packet.size;
-    if (packet.size > this.maxPacket) this.maxPacket = packet.size;
     if (!flow.listed) {
       this.newFlows.add(flow);
       this.newFlowCount++;
@@ -141,13 +141,14 @@ class FqCodel extends Discipline implements CodelOwner {
   }
 
   override readState(into: Float64Array, _nowNs: number): void {
-    into[0] = this.maxPacket;
-    into[1] = this.dropOverlimit;
-    into[2] = this.newFlowCount;
-    into[3] = this.newFlows.length;
-    into[4] = this.oldFlows.length;
+    into[0] = this.newFlowCount;
+    into[1] = this.newFlows.length;
+    into[2] = this.oldFlows.length;
+    into[3] = this.dropOverlimit;
+    into[4] = this.dropOvermemory;
     into[5] = this.memoryUsage;
-    into[6] = this.dropOvermemory;
+    into[6] = this.ceMarks;
+    into[7] = this.maxPacket;
   }
 }
 
@@ -155,16 +156,14 @@ export const fqCodel: AqmKind = {
   kind: 'fq_codel',
   schema: positiveTimes(qdisc.schema, 'target', 'interval'),
   state: qdisc.state,
-  create(params, context) {
-    const mtu = Math.min(context.mtuBytes, 1 << 20);
-    return new FqCodel(
+  create: (params, context) =>
+    new FqCodel(
       context,
       codelParams(params, context, true),
       number(params, 'limit', 10240),
       number(params, 'flows', 1024),
-      Math.max(256, number(params, 'quantum', mtu)),
+      quantumOf(params, context.mtuBytes),
       number(params, 'memory_limit', 32 << 20),
       number(params, 'drop_batch', 64),
-    );
-  },
+    ),
 };

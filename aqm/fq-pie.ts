@@ -15,8 +15,8 @@ import { setCe } from './ecn.js';
 import { FlowList, type ListedFlow } from './flow-list.js';
 import { scaleHash } from './integer.js';
 import { PacketFifo } from './packet-fifo.js';
-import { bytes, flag, flows, number, quantum, whole } from './params.js';
-import { FIRST_UPDATE_NS, pieFields, pieParams } from './pie.js';
+import { flag, number, positiveTimes, quantumOf } from './params.js';
+import { FIRST_UPDATE_NS, pieParams } from './pie.js';
 import { percentOfMax, PieVars, type Constant, type PieParams } from './pie-core.js';
 import { truesize } from './truesize.js';
 
@@ -143,7 +143,7 @@ export const fqPie: AqmKind = {
       pieParams(params, context),
       number(params, 'limit', 10240),
       number(params, 'flows', 1024),
-      Math.max(256, number(params, 'quantum', Math.min(context.mtuBytes, 1 << 20))),
+      quantumOf(params, context.mtuBytes),
       number(params, 'memory_limit', 32 << 20),
       flag(params, 'ecn', false) ? percentOfMax(number(params, 'ecn_prob', 10)) : null,
       number(params, 'tupdate', 15e6),

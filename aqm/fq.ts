@@ -12,12 +12,13 @@
  */
 
 import { fq as qdisc } from '../testbed/qdiscs/fq.js';
+import { UserError } from '../testbed/errors.js';
 import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { setCe } from './ecn.js';
 import { FlowList, type ListedFlow } from './flow-list.js';
 import { PacketFifo } from './packet-fifo.js';
-import { aboveZeroTime, anyTime, bytes, number, packets, quantum, whole } from './params.js';
+import { number } from './params.js';
 import { bandOfDscp } from './priority.js';
 
 const BANDS = 3;
@@ -42,11 +43,10 @@ class Band {
 
 class Fq extends Discipline {
   /** By masked flow key; filled as flows appear. */
-  private readonly flows: (Flow | undefined)[];
+  private readonly flows = new Map<number, Flow>();
   private readonly fastPath = new PacketFifo();
   private readonly bands = BAND_QUANTUM.map((bytes) => new Band(bytes));
   private bandNumber = 0;
-  private flowCount = 0;
   private activeFlows = 0;
   private flowsPlimit = 0;
 
@@ -61,7 +61,6 @@ class Fq extends Discipline {
     private readonly ceThresholdNs: number,
   ) {
     super(context);
-    this.flows = new Array<Flow | undefined>(orphanMask + 1).fill(undefined);
   }
 
   override enqueue(packet: QueuedPacket, nowNs: number): void {
@@ -75,12 +74,11 @@ class Fq extends Discipline {
     if (this.backlogPackets === 0 || (this.activeFlows === 0 && this.fastPath.packets < FAST_PATH_PACKETS)) {
       this.fastPath.push(packet);
     } else {
-      const key = (packet.flowHash & this.orphanMask) >>> 0;
-      let flow = this.flows[key];
+      const key = packet.flowHash & this.orphanMask;
+      let flow = this.flows.get(key);
       if (flow === undefined) {
         flow = new Flow(this.initialQuantum, nowNs);
-        this.flows[key] = flow;
-        this.flowCount++;
+        this.flows.set(key, flow);
       }
       if (flow.packets >= this.flowLimit) {
         this.flowsPlimit++;
@@ -152,9 +150,14 @@ class Fq extends Discipline {
   }
 
   override readState(into: Float64Array, _nowNs: number): void {
-    into[0] = this.flowCount;
-    into[1] = this.flowCount - this.activeFlows;
-    into[2] = this.flowsPlimit;
+    into[0] = this.flows.size;
+    into[1] = this.flows.size - this.activeFlows;
+    into[2] = 0;
+    into[3] = 0;
+    into[4] = this.flowsPlimit;
+    into[5] = 0;
+    into[6] = 0;
+    into[7] = 0;
   }
 }
 
@@ -163,6 +166,9 @@ export const fq: AqmKind = {
   schema: qdisc.schema,
   state: qdisc.state,
   create(params, context) {
+    for (const key of ['maxrate', 'low_rate_threshold'] as const) {
+      if (params[key] !== undefined) throw new UserError(`queue fq: ${key} paces flows, which is not simulated; leave it out or use --engine kernel`);
+    }
     const mtu = Math.min(Math.max(context.mtuBytes, 1), 1 << 20);
     return new Fq(
       context,

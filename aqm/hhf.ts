@@ -14,7 +14,7 @@ import { Discipline } from './discipline.js';
 import { FlowList, type ListedFlow } from './flow-list.js';
 import { perturbHash } from './integer.js';
 import { PacketFifo } from './packet-fifo.js';
-import { aboveZeroTime, bytes, number, packets, quantum, whole, type Params } from './params.js';
+import { number, quantumOf, type Params } from './params.js';
 
 const CHAINS = 1024, STAGES = 4, COUNTERS = 1024;
 
@@ -217,13 +217,16 @@ class Hhf extends Discipline {
 
 export const hhf: AqmKind = {
   kind: 'hhf',
-  schema: SCHEMA,
+  schema: qdisc.schema.superRefine((given, check) => {
+    // NLA_POLICY_MAX of hhf_policy
+    if (Number(given['hh_limit'] ?? 0) > 2 * CHAINS) check.addIssue({ code: 'custom', path: ['hh_limit'], message: `expected at most ${2 * CHAINS} heavy hitters` });
+  }),
   state: qdisc.state,
   create: (params: Params, context: AqmContext, startNs: number) =>
     new Hhf(
       context,
       number(params, 'limit', 1000),
-      Math.max(256, number(params, 'quantum', Math.min(context.mtuBytes, 1 << 20))),
+      quantumOf(params, context.mtuBytes),
       number(params, 'hh_limit', 2 * CHAINS),
       number(params, 'reset_timeout', 40e6),
       number(params, 'admit_bytes', 131072),

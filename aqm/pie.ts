@@ -11,7 +11,7 @@ import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { setCe } from './ecn.js';
 import { PacketFifo } from './packet-fifo.js';
-import { aboveZeroTime, flag, number, onOff, packets, whole, type Params } from './params.js';
+import { flag, number, positiveTimes, type Params } from './params.js';
 import { pschedTicks, PieVars, TENTH_OF_MAX, type PieParams } from './pie-core.js';
 
 /** The first update comes half a second after creation (HZ / 2). */
@@ -85,24 +85,13 @@ class Pie extends Discipline {
     // bytes/s, as pie_dump_stats() unscales it
     into[2] = Math.floor((this.vars.avgDqRate * 15_625_000) / 256);
     into[3] = this.packetsIn;
-    into[4] = this.overlimit;
-    into[5] = this.maxq;
-    into[6] = this.dropped;
+    into[4] = this.dropped;
+    into[5] = this.overlimit;
+    into[6] = this.maxq;
   }
 }
 
 /** The parameters pie and fq_pie share. */
-export const pieFields = {
-  limit: packets().optional(),
-  target: aboveZeroTime.optional(),
-  tupdate: aboveZeroTime.optional(),
-  alpha: whole(1, 32).optional(),
-  beta: whole(1, 32).optional(),
-  ecn: onOff().optional(),
-  bytemode: onOff().optional(),
-  dq_rate_estimator: onOff().optional(),
-};
-
 export function pieParams(params: Params, context: AqmContext): PieParams {
   return {
     target: pschedTicks(Math.floor(number(params, 'target', 15e6) / 1000) * 1000),

@@ -4,9 +4,9 @@
  * number qR against (qavg − min) × qcount, max_P in units of 2^-32, and the adaptive max_P of Floyd, Gummadi and
  * Shenker 2001. The kernel's reciprocal division is exact for 32 bits, so a plain division gives the same.
  *
- * And the way iproute2's tc turns words into those parameters (tc/tc_red.c): Wlog from `burst`, Stab from `avpkt`
- * and `bandwidth`. tc computes Stab in scheduler ticks of 64 ns, the kernel reads it in µs: an average therefore
- * decays about 15.6 times slower while idle than the paper's. Kept, as that is what runs.
+ * Wlog, Stab and Scell_log come from tc's own arithmetic (testbed/qdiscs/red-arithmetic.ts). tc computes Stab in
+ * scheduler ticks of 64 ns and the kernel reads it in µs: while idle an average therefore decays about 15.6 times
+ * slower than the paper's. Kept, as that is what runs.
  *
  * Differences from Linux: none. (There is no gentle mode in Linux.)
  */
@@ -132,37 +132,3 @@ export class RedVars {
     return RED_DONT_MARK;
   }
 }
-
-/** tc_red_eval_ewma(): the smallest Wlog that lets `burst` packets through. @returns −1 when the burst is too small. */
-export function evalWlog(minBytes: number, burst: number, avpktBytes: number): number {
-  const a = burst + 1 - minBytes / avpktBytes;
-  if (a < 1) return -1;
-  for (let wlog = 1; wlog < 32; wlog++) {
-    const w = 2 ** -wlog;
-    if (a <= (1 - (1 - w) ** burst) / w) return wlog;
-  }
-  return -1;
-}
-
-/** Ticks a µs of the packet scheduler's clock, /proc/net/psched. */
-const TICKS_PER_US = 15.625;
-
-/** tc_red_eval_idle_damping(). @returns the cell size's log2 and the table; null when no cell size fits. */
-export function evalIdleDamping(wlog: number, avpktBytes: number, rateBps: number): { scellLog: number; stab: Uint8Array } | null {
-  const bytesPerSecond = Math.floor(rateBps / 8);
-  const transmitTicks = Math.floor(Math.floor((1e6 * avpktBytes) / bytesPerSecond) * TICKS_PER_US);
-  const perTick = -Math.log(1 - 1 / 2 ** wlog) / transmitTicks;
-  const longest = 31 / perTick;
-  let scellLog = 0;
-  while (longest / 2 ** scellLog >= 512) if (++scellLog >= 32) return null;
-  const stab = new Uint8Array(256);
-  for (let i = 1; i < 255; i++) stab[i] = Math.min(31, Math.floor(i * 2 ** scellLog * perTick));
-  stab[255] = 31;
-  return { scellLog, stab };
-}
-
-/** probability × 2^32 as tc sends it: u32. */
-export const maxPOf = (probability: number): number => Math.min(0xffffffff, Math.floor(probability * 2 ** 32));
-
-/** What red_check_params() refuses: the scaled threshold must stay below 2^32. */
-export const thresholdFits = (max: number, wlog: number): boolean => 32 - Math.clz32(max) + wlog < 32;

@@ -9,14 +9,14 @@
  * - Defaults are tc's, which differ from the kernel's own (increment 33 and decrement 3 in 65536).
  */
 
-import { sfb as qdisc } from '../testbed/qdiscs/sfb.js';
+import { sfb as qdisc, sizes } from '../testbed/qdiscs/sfb.js';
 import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { setCe } from './ecn.js';
 import { TX_QUEUE_PACKETS } from './fifo.js';
 import { perturbHash } from './integer.js';
 import { PacketFifo } from './packet-fifo.js';
-import { anyTime, number, packets, whole, zProbability } from './params.js';
+import { number } from './params.js';
 import { U32Ring } from './u32-ring.js';
 
 const LEVELS = 8, BINS = 16, MAX_PROB = 0xffff;
@@ -194,10 +194,9 @@ class Sfb extends Discipline {
     into[2] = this.bucketdrop;
     into[3] = this.queuedrop;
     into[4] = 0;
-    into[5] = this.marks;
-    into[6] = longest;
-    into[7] = largest / MAX_PROB;
-    into[8] = Math.floor(total / (LEVELS * BINS)) / MAX_PROB;
+    into[5] = longest;
+    into[6] = largest / MAX_PROB;
+    into[7] = Math.floor(total / (LEVELS * BINS)) / MAX_PROB;
   }
 }
 
@@ -206,15 +205,13 @@ export const sfb: AqmKind = {
   schema: qdisc.schema,
   state: qdisc.state,
   create(params, context, startNs) {
-    // tc/q_sfb.c
-    const target = number(params, 'target', 0);
-    const max = number(params, 'max', target >= 1 ? Math.floor((target * 5 + 1) / 4) : 25);
+    const { max, target } = sizes(params);
     const units = (key: string, fallback: number) => (params[key] === undefined ? fallback : Math.floor(number(params, key, 0) * MAX_PROB + 0.5));
     return new Sfb(
       context,
       number(params, 'limit', TX_QUEUE_PACKETS),
       max,
-      target || Math.floor((max * 4 + 3) / 5),
+      target,
       units('increment', 33),
       units('decrement', 3),
       number(params, 'penalty_rate', 10),

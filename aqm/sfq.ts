@@ -9,15 +9,15 @@
  * - No tc filters and no classification by skb->priority.
  */
 
-import { sfq as qdisc } from '../testbed/qdiscs/sfq.js';
+import { averagingLog, checkThreshold, probability32 } from '../testbed/qdiscs/red-arithmetic.js';
+import { resolveRed, sfq as qdisc } from '../testbed/qdiscs/sfq.js';
 import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { setCe } from './ecn.js';
 import { perturbHash } from './integer.js';
 import { PacketFifo } from './packet-fifo.js';
-import { aboveZeroTime, bytes, flag, number, onOff, packets, probability, quantum, whole, type Params } from './params.js';
-import { evalWlog, maxPOf, RED_DONT_MARK, RED_HARD_MARK, RED_PROB_MARK, RedParams, RedVars } from './red-core.js';
-import { redProblem } from './red.js';
+import { flag, number, quantumOf, type Params } from './params.js';
+import { RED_DONT_MARK, RED_HARD_MARK, RedParams, RedVars } from './red-core.js';
 
 const MAX_DEPTH = 127;
 const EMPTY = 0xffff;
@@ -44,6 +44,7 @@ class Sfq extends Discipline {
   private tail = -1;
   private perturbation: number;
   private readonly rehashed = new PacketFifo();
+  private readonly redCounts = new Float64Array(6);
 
   constructor(
     context: AqmContext,
@@ -172,11 +173,21 @@ class Sfq extends Discipline {
     slot.red.arrive(red.params, slot.queue.bytes, nowNs);
     const action = slot.red.action(red.params, this.context.randomU32);
     if (action === RED_DONT_MARK) return false;
-    const mayMark = red.ecn && (action === RED_PROB_MARK || !(action === RED_HARD_MARK && red.harddrop));
-    if (mayMark && ((this.headdrop && setCe(slot.queue.head!)) || setCe(packet))) {
-      this.marks++;
-      return false;
+    const forced = action === RED_HARD_MARK;
+    if (red.ecn && !(forced && red.harddrop)) {
+      // Counters in the order of `state`: probabilistic, then forced.
+      if (this.headdrop && setCe(slot.queue.head!)) {
+        this.marks++;
+        this.redCounts[forced ? 5 : 4]!++;
+        return false;
+      }
+      if (setCe(packet)) {
+        this.marks++;
+        this.redCounts[forced ? 3 : 2]!++;
+        return false;
+      }
     }
+    this.redCounts[forced ? 1 : 0]!++;
     return true;
   }
 
@@ -261,15 +272,23 @@ class Sfq extends Discipline {
       this.pushTo(x, packet);
     }
   }
+
+  override readState(into: Float64Array, _nowNs: number): void {
+    into.set(this.redCounts);
+  }
 }
 
-/** tc's defaults for RED on flows (tc/q_sfq.c), bytes; null when no RED option is set. */
-function redOptions(params: Params): { limit: number; min: number; max: number; burst: number; avpkt: number } | null {
-  if (!['redflowlimit', 'min', 'max', 'avpkt', 'burst', 'probability', 'ecn', 'harddrop'].some((key) => params[key] !== undefined && params[key] !== false)) return null;
-  const limit = number(params, 'redflowlimit', 0), avpkt = number(params, 'avpkt', 1000);
-  const max = number(params, 'max', Math.floor(limit / 4));
-  const min = number(params, 'min', Math.floor(max / 3));
-  return { limit, min, max, avpkt, burst: number(params, 'burst', Math.floor((2 * min + max) / (3 * avpkt))) };
+/** `redflowlimit` asks for RED on every flow; the schema refuses the other words of RED without it. */
+function redOnFlows(params: Params): RedOnFlows | null {
+  if (params['redflowlimit'] === undefined) return null;
+  const { min, max, avpkt, burst, probability } = resolveRed(params);
+  const wlog = averagingLog('sfq', min, burst, avpkt);
+  checkThreshold('sfq', 'max', max, wlog);
+  return {
+    params: new RedParams(min, max, wlog, probability32(probability), 0, null),
+    ecn: flag(params, 'ecn', false),
+    harddrop: flag(params, 'harddrop', false),
+  };
 }
 
 export const sfq: AqmKind = {
@@ -278,22 +297,17 @@ export const sfq: AqmKind = {
   state: qdisc.state,
   create(params, context, startNs) {
     const depth = number(params, 'depth', MAX_DEPTH), divisor = number(params, 'divisor', 1024);
-    let flows = number(params, 'flows', 128);
+    let flows = Math.min(number(params, 'flows', 128), MAX_FLOWS);
     if (params['divisor'] !== undefined) flows = Math.min(flows, divisor);
     let limit = MAX_DEPTH;
     if (params['limit'] !== undefined) {
       limit = Math.min(number(params, 'limit', 0), depth * flows);
       flows = Math.min(flows, limit);
     }
-    const options = redOptions(params);
-    const red = options === null ? null : {
-      params: new RedParams(options.min, options.max, evalWlog(options.min, options.burst, options.avpkt), maxPOf(number(params, 'probability', 0.02)), 0, null),
-      ecn: flag(params, 'ecn', false),
-      harddrop: flag(params, 'harddrop', false),
-    };
+    const red = redOnFlows(params);
     return new Sfq(
       context, limit, flows, divisor, depth,
-      Math.max(256, number(params, 'quantum', Math.min(context.mtuBytes, 1 << 20))),
+      quantumOf(params, context.mtuBytes),
       flag(params, 'headdrop', false), red, number(params, 'perturb', 0), startNs,
     );
   },
