@@ -72,7 +72,8 @@ export class EventQueue {
   schedule(id: number, time: number): void { this.scheduleOrdered(id, time, this.nextOrder++); }
 
   scheduleOrdered(id: number, time: number, order: number): void {
-    const at = this.position[id]!;
+    const at = this.position[id];
+    if (at === undefined) throw new Error('an actor that was removed cannot be scheduled');
     if (at < 0) {
       this.times[id] = time;
       this.orders[id] = order;

@@ -160,6 +160,14 @@ export class Link extends Actor {
     }
   }
 
+  /** At the end of the run: a record of each packet that still waits. */
+  recordWaiting(): void {
+    const { queue, records } = this;
+    if (queue === null || records === null) return;
+    this.records = null;
+    for (let packet = queue.dequeue(this.network.events.now) as Packet | null; packet !== null; packet = queue.dequeue(this.network.events.now) as Packet | null) records.write(packet, NaN, 0);
+  }
+
   override fire(): void {
     this.waiting = false;
     this.transmit();

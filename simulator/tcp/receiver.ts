@@ -15,7 +15,6 @@ import { atoMin, delackMax, hz, jiffies, timerNs } from './clock.js';
 import type { TcpModel } from './sender.js';
 
 const rmemDefault = 131072;
-const rmemMax = 6291456;
 const winFromSpace = (space: number): number => Math.floor((space * 160) / 256);
 const maxQuickAcks = 16;
 
@@ -363,7 +362,7 @@ export class TcpReceiver extends Actor implements Endpoint {
     if (copied > this.spaceTarget) {
       let window = 2 * copied + 16 * this.mss;
       window += 2 * Math.floor((window * (copied - this.spaceTarget)) / this.spaceTarget);
-      const rcvbuf = Math.min(Math.floor((window * 256) / 160), rmemMax);
+      const rcvbuf = Math.min(Math.floor((window * 256) / 160), this.model.rmemMax);
       if (rcvbuf > this.rcvbuf) {
         this.rcvbuf = rcvbuf;
         this.clamp = winFromSpace(rcvbuf);

@@ -32,9 +32,20 @@ export interface TcpModel {
   /** Receive window auto-tuning and send buffer limits; otherwise unlimited. */
   readonly bufferLimits: boolean;
   readonly initialWindow: number;
+  /** Largest send and receive buffer, bytes: tcp_wmem[2], tcp_rmem[2]. */
+  readonly wmemMax: number;
+  readonly rmemMax: number;
 }
-export const linuxModel: TcpModel = { rack: true, tso: true, delayedAcks: true, bufferLimits: true, initialWindow: 10 };
-export const classicModel: TcpModel = { rack: false, tso: false, delayedAcks: false, bufferLimits: false, initialWindow: 10 };
+
+/** @param sysctls the plan's host sysctls; Linux's defaults where they say nothing */
+export function tcpModel(model: 'linux' | 'classic', sysctls: Readonly<Record<string, string>>): TcpModel {
+  const linux = model === 'linux';
+  const most = (name: string, otherwise: number): number => Number(sysctls[name]?.trim().split(/\s+/)[2] ?? otherwise);
+  return {
+    rack: linux, tso: linux, delayedAcks: linux, bufferLimits: linux, initialWindow: 10,
+    wmemMax: most('net.ipv4.tcp_wmem', 4194304), rmemMax: most('net.ipv4.tcp_rmem', 6291456),
+  };
+}
 
 /** What happened at an acknowledgement (FLAG_* of tcp_input.c). */
 const f = {
@@ -54,8 +65,8 @@ const rexmitNew = 2;
 const gsoMaxBytes = 65536;
 const dupThreshold = 3;
 const maxReordering = 300;
-/** tcp_wmem[2], and what a buffer of a burst costs beside its data (struct sk_buff, shared info, head). */
-const wmemMax = 4 * 1024 * 1024;
+/** tcp_limit_output_bytes, and what a buffer of a burst costs beside its data (struct sk_buff, shared info, head). */
+const limitOutputBytes = 4 * 1024 * 1024;
 const bufferOverhead = 1280;
 
 class PacingTimer extends Actor {
@@ -559,7 +570,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   private smallQueueFull(factor: number, burstBytes: number): boolean {
     if (!this.hostQueue) return false;
     let limit = Math.max(2 * (burstBytes + bufferOverhead), Math.floor(this.pacingRate / 1024));
-    if (!this.paced) limit = Math.min(limit, wmemMax);
+    if (!this.paced) limit = Math.min(limit, limitOutputBytes);
     if (this.hostBytes <= limit * 2 ** factor || this.packetsOut <= 1) return false;
     this.throttled = true;
     return true;
@@ -602,7 +613,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       quota = Math.min(quota, maxSegments);
       if (!this.windowAllows(this.nxt)) break;
       const available = end - this.nxt;
-      if (this.model.bufferLimits && (this.packetsOut + 1) * (this.mss + bufferOverhead / maxSegments) > wmemMax) break;
+      if (this.model.bufferLimits && (this.packetsOut + 1) * (this.mss + bufferOverhead / maxSegments) > this.model.wmemMax) break;
       if (quota > 1 || maxSegments > 1) {
         const wanted = Math.min(available, maxSegments);
         if (wanted > 1 && !probe && this.defer(available, maxSegments)) { limited ||= this.cwndLimited; break; }
@@ -1009,7 +1020,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
 
   // ---- Acknowledgements ----
 
-  override receive(packet: Packet): void {
+  receive(packet: Packet): void {
     if (this.finished) return;
     this.clock();
     if (packet.kind === kind.synAck) { this.onSynAck(packet); return; }
@@ -1378,13 +1389,15 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       case state.loss:
         rexmit = this.processLoss(rexmit, dupAck);
         this.identifyLoss();
-        if (!(this.state === state.open || (this.flag & f.lostRetrans) !== 0)) return rexmit;
+        if (!(this.hasState(state.open) || (this.flag & f.lostRetrans) !== 0)) return rexmit;
         return this.maybeRecover(rexmit, ece);
       default:
         return this.maybeRecover(rexmit, ece);
     }
     return rexmitLost;
   }
+
+  private hasState(which: number): boolean { return this.state === which; }
 
   private maybeRecover(rexmit: number, ece: boolean): number {
     if (this.state <= state.disorder) this.tryUndoDsack();
