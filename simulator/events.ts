@@ -2,7 +2,7 @@
  * The event core: an indexed 4-ary heap on typed arrays. Every source of events (a link's shaper, a wire, a TCP
  * timer, a sampler) is an Actor with at most one pending event, so the heap holds one entry a source, not one a
  * packet; a FIFO (wire.ts) keeps only its head here. Events at equal times fire in the order in which they were
- * scheduled; entries given a negative order (plan events, then AQM timers, then samplers) fire before any other of that instant.
+ * scheduled; plan events, AQM timers, samplers and the edges of the window fire, in this order, before anything else of that instant.
  */
 
 /** A source of events. `fire` is called at the scheduled time and may schedule its own actor again. */
@@ -13,7 +13,7 @@ export abstract class Actor {
 }
 
 /** Orders of events that precede all ordinary ones of the same instant. */
-export const before = { planEvent: -3, aqmTimer: -2, sampler: -1 } as const;
+export const before = { planEvent: -3, aqmTimer: -2, sampler: -1, windowEdge: 0 } as const;
 
 const firing = -Infinity;
 

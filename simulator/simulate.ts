@@ -64,6 +64,16 @@ class PlanEvents extends Actor {
   }
 }
 
+/** The measurement window opens or closes: what is read is what stood before anything else of that instant. */
+class WindowEdge extends Actor {
+  constructor(network: Network, atNs: number, private readonly reached: () => void) {
+    super();
+    network.events.add(this);
+    network.events.scheduleOrdered(this.actorId, atNs, before.windowEdge);
+  }
+  override fire(): void { this.reached(); }
+}
+
 /** Bytes of a Packet object, and of a TCP connection with an ordinary window: measured, rounded up. */
 const packetBytes = 400;
 const connectionBytes = 12_000;
@@ -120,7 +130,6 @@ export function simulate(plan: Plan, rawDir: string, options: SimulateOptions): 
     const { events, pool } = network;
     new PlanEvents(network, plan.events);
 
-    // Samplers before flows: at equal times the earlier actor samples first.
     const packetRecords: PacketRecords[] = [];
     let probeRows: RecordWriter | null = null;
     if (options.records) {
@@ -162,15 +171,16 @@ export function simulate(plan: Plan, rawDir: string, options: SimulateOptions): 
         options.onProgress?.(events.now);
       }
     };
-    // The edges of the window are read before what happens at those instants.
-    until(Math.max(0, plan.warmupNs - 1));
-    tcp.opens();
-    for (const flow of udp) udpAtWarmup.set(flow.plan.id, flow.received * flow.payload);
-    until(endNs - 1);
-    events.run(endNs - 1);
-    tcp.cut();
-    for (const flow of udp) udpAtEnd.set(flow.plan.id, flow.received * flow.payload);
-    events.run(endNs);
+    new WindowEdge(network, plan.warmupNs, () => {
+      tcp.opens();
+      for (const flow of udp) udpAtWarmup.set(flow.plan.id, flow.received * flow.payload);
+    });
+    new WindowEdge(network, endNs, () => {
+      tcp.cut();
+      for (const flow of udp) udpAtEnd.set(flow.plan.id, flow.received * flow.payload);
+    });
+    events.run(0);
+    until(endNs);
     say({ type: 'progress', phase: 'teardown', tNs: events.now });
     while (events.now < endNs + graceNs && (probes.some((probe) => !probe.quiet) || udp.some((flow) => flow.received < flow.sent))) events.run(events.now + stepNs);
 
