@@ -92,6 +92,7 @@ export class Network {
 
   /**
    * The way from node `src` to an address.
+   * The flow hash depends on the seed, as Linux's does on boot: which flows share a bucket is drawn anew each seed.
    * @param key what tells the flow apart for hashing disciplines: `10.0.1.1 5001 10.0.2.1 9000 tcp`
    */
   route(src: string, srcAddress: string, dstAddress: string, recordId: number, forward: boolean, key: string): Route {
@@ -99,7 +100,7 @@ export class Network {
     const wires = links.map((link) => this.specific.get(link)!.find(({ to }) => to.has(dstAddress))?.wire ?? this.general.get(link)!);
     const immediate = links.every((link) => link.queue === null) && wires.every((wire) => wire.immediate);
     const mtu = links.reduce((least, link) => Math.min(least, link.mtuBytes), 65535);
-    return new Route(links, wires, immediate, mtu, recordId, forward, mix32(hash32(key)), hash32(srcAddress), hash32(dstAddress));
+    return new Route(links, wires, immediate, mtu, recordId, forward, mix32(hash32(key) ^ this.plan.seed), hash32(srcAddress), hash32(dstAddress));
   }
 
   /** A packet leaves its source. */

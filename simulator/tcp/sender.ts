@@ -5,7 +5,7 @@
  * TSO autosizing and deferral, TCP small queues, internal pacing, ECN (RFC 3168).
  *
  * Differences from Linux: sequence numbers count segments of one MSS (nothing is ever re-segmented or merged; only the
- * last segment may be short); the application always has its next bytes ready; no reneging, urgent data, MTU probing,
+ * last segment may be short); the application writes whenever the send buffer lets it, whole segments at a time; no reneging, urgent data, MTU probing,
  * fast open, idle restart (the application never pauses) or PSH every half window.
  *
  * `model: classic` (see `TcpModel`) turns off RACK, TLP, PRR, F-RTO, undo, TSO, TSQ and the receive window: a segment is lost when three later
@@ -68,6 +68,8 @@ const maxReordering = 300;
 /** tcp_limit_output_bytes, and what a buffer of a burst costs beside its data (struct sk_buff, shared info, head). */
 const limitOutputBytes = 4 * 1024 * 1024;
 const bufferOverhead = 1280;
+/** tcp_sndbuf_expand's per_mss: MSS, headers and shared info rounded up to a power of two, and the sk_buff. */
+const bufferPerSegment = 4096 + 256;
 
 class PacingTimer extends Actor {
   constructor(private readonly sender: TcpSender) { super(); }
@@ -87,6 +89,9 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   private lastBytes: number;
   private finAlone = false;
   private closing = false;
+  /** Send buffer: segments the application has written so far, and its size in bytes (sk_sndbuf). */
+  private written = 0;
+  private sndbuf = 0;
 
   // Connection.
   connected = false;
@@ -222,9 +227,9 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.mss = route.mtuBytes - this.headerBytes;
     this.total = bytes === null ? infiniteSsthresh : Math.ceil(bytes / this.mss);
     this.lastBytes = bytes === null ? this.mss : bytes - (this.total - 1) * this.mss;
-    if (bytes !== null) {
-      this.closing = true;
-      this.finAlone = this.total <= model.initialWindow;
+    if (!model.bufferLimits) {
+      this.written = this.total;
+      if (bytes !== null) this.closing = this.closeDue = true;
     }
     this.cwnd = model.initialWindow;
     this.bytesSent = 0;
@@ -247,8 +252,8 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   get minRttUs(): number { return this.rttMin.value; }
   /** Earliest departure of the next burst, ns (tcp_wstamp_ns). */
   get departureNs(): number { return this.sendAtNs; }
-  /** Segments to send in all, the FIN included when it has one of its own. */
-  private get end(): number { return this.finAlone ? this.total + 1 : this.total; }
+  /** Segments the application has handed over, the FIN included when it has one of its own. */
+  private get end(): number { return this.finAlone ? this.total + 1 : this.written; }
   /** bits/s; NaN before the first sample. */
   get deliveryRateBps(): number { return this.rateIntervalUs > 0 ? (this.rateDelivered * this.mss * 8e6) / this.rateIntervalUs : NaN; }
   get bytesAcked(): number { return this.una >= this.total ? Math.max(0, (this.total - 1) * this.mss + this.lastBytes) : this.una * this.mss; }
@@ -309,8 +314,59 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.updatePacingRate();
     this.cc.init(this);
     this.sendAck();
+    this.expandBuffer();
+    this.write();
+    this.push();
+  }
+
+  /** tcp_sndbuf_expand */
+  private expandBuffer(): void {
+    if (!this.model.bufferLimits) return;
+    const wanted = (this.cc.controlsRate ? 3 : 2) * Math.max(10, this.cwnd, this.reordering + 1) * bufferPerSegment;
+    if (wanted > this.sndbuf) this.sndbuf = Math.min(wanted, this.model.wmemMax);
+  }
+
+  /** Bytes of the send buffer in use, its buffers' own size included (sk_wmem_queued). */
+  private queued(): number {
+    const unsent = this.written - this.nxt;
+    return (this.written - this.una) * this.mss + bufferOverhead * (Math.ceil(this.packetsOut / this.tsoSegments()) + Math.ceil(unsent / this.bufferSegments()));
+  }
+  /** Segments of a buffer being filled (tcp_xmit_size_goal): at most half the largest window seen. */
+  private bufferSegments(): number {
+    return Math.max(1, Math.floor(Math.min(gsoMaxBytes, this.maxWindow / 2) / this.mss));
+  }
+
+  /** The application writes until the send buffer is full (tcp_sendmsg), and closes after the last byte. */
+  private write(): void {
+    if (!this.model.bufferLimits) return;
+    const step = this.bufferSegments();
+    while (this.written < this.total && this.queued() < this.sndbuf) this.written = Math.min(this.total, this.written + step);
+  }
+
+  /** Sends what may be sent; room in the send buffer wakes the application (tcp_check_space), which writes on. */
+  private push(): void {
+    this.output(false);
+    while (this.written < this.total) {
+      if (this.inFlight < this.cwnd) this.expandBuffer();
+      const queued = this.queued();
+      if (this.sndbuf - queued < queued / 2) return;
+      this.write();
+      this.output(false);
+    }
+    this.close();
+  }
+
+  /** After the last byte: the FIN goes with the last segment if that still waits, and alone if it was sent (tcp_send_fin). */
+  private close(): void {
+    if (this.closing && !this.closeDue) return;
+    this.closing = true;
+    this.closeDue = false;
+    if (this.nxt < this.total) return;
+    this.finAlone = true;
     this.output(false);
   }
+  /** Closed for writing from the start (classic), the FIN not decided on yet. */
+  private closeDue = false;
 
   private sendAck(): void {
     const packet = this.network.pool.take(this.route, kind.ack, this.headerBytes);
@@ -327,13 +383,13 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   /** Sends no new data any more: what was sent is brought to its end, then the connection closes. */
   stop(): void {
     if (this.finished || this.closing) return;
-    this.closing = true;
     this.clock();
-    if (!this.connected) { this.total = 0; this.lastBytes = 0; this.finAlone = true; return; }
-    this.total = this.nxt;
+    if (!this.connected) { this.fail('not connected by its stop time'); return; }
+    // What is in the send buffer still goes out.
+    this.total = this.written = this.model.bufferLimits ? this.written : this.nxt;
     this.lastBytes = this.mss;
-    this.finAlone = true;
-    this.output(false);
+    this.closing = false;
+    this.close();
   }
 
   private fail(why: string): void {
@@ -591,7 +647,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.network.events.cancel(this.pacingTimer.actorId);
     this.clock();
     if (this.lostOut > this.retransOut && this.cwnd > this.inFlight) this.retransmitQueue();
-    this.output(false);
+    this.push();
   }
 
   /** tcp_write_xmit. @param probe a loss probe: one segment, whatever cwnd says */
@@ -613,7 +669,6 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       quota = Math.min(quota, maxSegments);
       if (!this.windowAllows(this.nxt)) break;
       const available = end - this.nxt;
-      if (this.model.bufferLimits && (this.packetsOut + 1) * (this.mss + bufferOverhead / maxSegments) > this.model.wmemMax) break;
       if (quota > 1 || maxSegments > 1) {
         const wanted = Math.min(available, maxSegments);
         if (wanted > 1 && !probe && this.defer(available, maxSegments)) { limited ||= this.cwndLimited; break; }
@@ -1031,7 +1086,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     if (this.finished) return;
     if (packet.kind === kind.fin) this.sendAck();
     if (this.peerFin && this.closing && this.una >= this.end) { this.finish(); return; }
-    this.output(false);
+    this.push();
   }
 
   /** tcp_rate_skb_delivered */
