@@ -72,7 +72,8 @@ class Chain {
 class Rate {
   /** 0: unlimited. */
   readonly ns: number;
-  readonly shift: number;
+  /** 2^shift */
+  private readonly scale: number;
   readonly flowQuantum: number;
   readonly cobalt: CobaltParams;
 
@@ -84,7 +85,7 @@ class Rate {
       for (; ns >> 34n !== 0n; shift--) ns >>= 1n;
     }
     this.ns = Number(ns);
-    this.shift = shift;
+    this.scale = 2 ** shift;
     this.flowQuantum = bytesPerSecond > 0 ? Math.max(Math.min(Math.floor(bytesPerSecond / 4096), 1514), 300) : 1514;
     const mtuTimeNs = this.duration(mtuBytes);
     const target = Math.max(Math.floor((mtuTimeNs * 3) / 2), targetNs);
@@ -93,7 +94,7 @@ class Rate {
 
   /** (bytes × ns) >> shift. Exact: ns is below 2^34. */
   duration(bytes: number): number {
-    return Math.floor((bytes * this.ns) / 2 ** this.shift);
+    return Math.floor((bytes * this.ns) / this.scale);
   }
 }
 
@@ -134,8 +135,8 @@ class Tin {
   }
 }
 
-const ewma = (average: number, sample: number, shift: number): number =>
-  average - Math.floor(average / 2 ** shift) + Math.floor(sample / 2 ** shift);
+/** cake_ewma(), with 2^shift */
+const ewma = (average: number, sample: number, weight: number): number => average - Math.floor(average / weight) + Math.floor(sample / weight);
 
 interface CakeOptions {
   readonly plan: TinPlan;
@@ -378,10 +379,11 @@ class Cake extends Discipline {
     if (this.overflowTimeout === 0) for (let i = HEAP / 2 - 1; i >= 0; i--) this.siftDown(i);
     this.overflowTimeout = 65535;
     const code = this.heap[0]!;
-    const tin = this.tins[code % MAX_TINS]!, index = Math.floor(code / MAX_TINS);
-    const flow = tin.flow(index);
-    const packet = flow.queue.shift();
-    if (packet === null) {
+    const tin = this.tins[code % MAX_TINS], index = Math.floor(code / MAX_TINS);
+    const flow = tin?.flows[index] ?? null;
+    const packet = flow === null ? null : flow.queue.shift();
+    if (tin === undefined || flow === null || packet === null) {
+      // The ACK filter can shrink a queue without the heap: build it anew.
       this.overflowTimeout = 0;
       return;
     }
@@ -527,9 +529,9 @@ class Cake extends Discipline {
   private send(tin: Tin, flow: Flow, packet: QueuedPacket, nowNs: number): QueuedPacket {
     if (flow.ecnMarked) tin.marked++;
     const delay = nowNs - packet.enqueueNs;
-    tin.averageDelay = ewma(tin.averageDelay, delay, 8);
-    tin.peakDelay = ewma(tin.peakDelay, delay, delay > tin.peakDelay ? 2 : 8);
-    tin.baseDelay = ewma(tin.baseDelay, delay, delay < tin.baseDelay ? 2 : 8);
+    tin.averageDelay = ewma(tin.averageDelay, delay, 256);
+    tin.peakDelay = ewma(tin.peakDelay, delay, delay > tin.peakDelay ? 4 : 256);
+    tin.baseDelay = ewma(tin.baseDelay, delay, delay < tin.baseDelay ? 4 : 256);
     const length = this.advanceShaper(tin, packet.size, nowNs, false);
     flow.deficit -= length;
     tin.deficit -= length;
@@ -555,7 +557,7 @@ class Cake extends Discipline {
     }
   }
 
-  override readState(into: Float64Array, _nowNs: number): void {
+  override readState(into: Float64Array): void {
     into[0] = this.rate.bytesPerSecond * 8;
     into[1] = this.bufferMaxUsed;
     const { order } = this.options.plan;

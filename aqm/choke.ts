@@ -125,12 +125,12 @@ class Choke extends Discipline {
     return packet;
   }
 
-  override readState(into: Float64Array, _nowNs: number): void {
+  override readState(into: Float64Array): void {
     into[0] = this.early;
     into[1] = this.pdrop;
     into[2] = 0;
     into[3] = this.matched;
-    into[4] = this.vars.qavg / 2 ** this.params.wlog;
+    into[4] = this.vars.qavg / this.params.scale;
   }
 }
 

@@ -23,11 +23,16 @@ export interface CobaltParams {
 const P_INC = 1 << 24, P_DEC = 1 << 20;
 const MAX_U32 = 0xffffffff;
 
-/** 2^32 / sqrt(count), rounded; for 0 and 1 as near to 1 as 32 bits allow. */
-const EXACT_ROOTS = Float64Array.from({ length: 16 }, (_, count) => (count < 2 ? MAX_U32 : Math.round(2 ** 32 / Math.sqrt(count))));
+/** inv_sqrt_cache, sch_cake.c: 2^32 / sqrt(count) as eight Newton steps leave it; 0 and 1 as near to 1 as 32 bits allow. */
+const EXACT_ROOTS = [
+  4294967295, 4294967295, 3037000500, 2479700525, 2147483647, 1920767767, 1753413056, 1623345051,
+  1518500250, 1431655765, 1358187914, 1294981364, 1239850263, 1191209601, 1147878294, 1108955788,
+] as const;
+/** cobalt_invsqrt(): the root for `count`, one more or less than the count `recInvSqrt` belongs to. */
+export const cobaltRoot = (count: number, recInvSqrt: number): number => (count < EXACT_ROOTS.length ? EXACT_ROOTS[count]! : cobaltNewtonStep(count, recInvSqrt));
 
 /** cobalt_newton_step() for count ≥ 16, which only ever changes by one: count × rec² stays near 1 and nothing wraps. */
-export function cobaltNewtonStep(count: number, recInvSqrt: number): number {
+function cobaltNewtonStep(count: number, recInvSqrt: number): number {
   const value = Math.floor((3 * 0x100000000 - count * mulHigh(recInvSqrt, recInvSqrt)) / 4);
   const low = value * (recInvSqrt % 0x10000);
   return Math.floor((value * Math.floor(recInvSqrt / 0x10000) + Math.floor(low / 0x10000)) / 0x8000) % 0x100000000;
@@ -45,7 +50,7 @@ export class CobaltVars {
 
   private countTo(count: number): void {
     this.count = count;
-    this.recInvSqrt = count < EXACT_ROOTS.length ? EXACT_ROOTS[count]! : cobaltNewtonStep(count, this.recInvSqrt);
+    this.recInvSqrt = cobaltRoot(count, this.recInvSqrt);
   }
 
   /** cobalt_control(); the kernel cuts interval to 32 bits. */

@@ -39,7 +39,7 @@ class Codel extends Discipline implements CodelOwner {
     return codelDequeue(this, this.vars, this.params, nowNs);
   }
 
-  codelPop(_vars: CodelVars): QueuedPacket | null {
+  codelPop(): QueuedPacket | null {
     const packet = this.queue.shift();
     if (packet !== null) {
       this.backlogPackets--;

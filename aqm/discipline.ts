@@ -14,6 +14,13 @@ export abstract class Discipline implements QueueDiscipline {
   abstract enqueue(packet: QueuedPacket, nowNs: number): void;
   abstract dequeue(nowNs: number): QueuedPacket | null;
 
-  tick(_nowNs: number): void {}
-  readState(_into: Float64Array, _nowNs: number): void {}
+  /** Never called while timerNs is Infinity. */
+  tick(nowNs: number): void {
+    void nowNs;
+  }
+  /** For kinds without state columns. */
+  readState(into: Float64Array, nowNs: number): void {
+    void into;
+    void nowNs;
+  }
 }

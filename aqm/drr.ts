@@ -46,7 +46,7 @@ class Drr extends Discipline {
     this.backlogBytes += packet.size;
   }
 
-  override dequeue(_nowNs: number): QueuedPacket | null {
+  override dequeue(): QueuedPacket | null {
     for (let queue = this.active.head; queue !== null; queue = this.active.head) {
       const size = queue.head!.size;
       if (size > queue.deficit) {

@@ -33,7 +33,7 @@ class Fifo extends Discipline {
     this.backlogBytes += packet.size;
   }
 
-  override dequeue(_nowNs: number): QueuedPacket | null {
+  override dequeue(): QueuedPacket | null {
     const packet = this.queue.shift();
     if (packet !== null) {
       this.backlogPackets--;

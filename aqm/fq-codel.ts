@@ -140,7 +140,7 @@ class FqCodel extends Discipline implements CodelOwner {
     this.context.drop(packet, 'aqm', nowNs);
   }
 
-  override readState(into: Float64Array, _nowNs: number): void {
+  override readState(into: Float64Array): void {
     into[0] = this.newFlowCount;
     into[1] = this.newFlows.length;
     into[2] = this.oldFlows.length;

@@ -121,7 +121,7 @@ class FqPie extends Discipline {
     this.timerNs = nowNs + this.tupdateNs;
   }
 
-  override readState(into: Float64Array, _nowNs: number): void {
+  override readState(into: Float64Array): void {
     into[0] = this.packetsIn;
     into[1] = this.dropped;
     into[2] = this.overlimit;

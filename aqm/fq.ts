@@ -149,7 +149,7 @@ class Fq extends Discipline {
     }
   }
 
-  override readState(into: Float64Array, _nowNs: number): void {
+  override readState(into: Float64Array): void {
     into[0] = this.flows.size;
     into[1] = this.flows.size - this.activeFlows;
     into[2] = 0;

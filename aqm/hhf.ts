@@ -184,7 +184,7 @@ class Hhf extends Discipline {
     this.context.drop(dropped, 'limit', nowNs);
   }
 
-  override dequeue(_nowNs: number): QueuedPacket | null {
+  override dequeue(): QueuedPacket | null {
     for (;;) {
       const list = this.newBuckets.head !== null ? this.newBuckets : this.oldBuckets;
       const bucket = list.head;
@@ -207,7 +207,7 @@ class Hhf extends Discipline {
     }
   }
 
-  override readState(into: Float64Array, _nowNs: number): void {
+  override readState(into: Float64Array): void {
     into[0] = this.dropOverlimit;
     into[1] = this.heavyOverlimit;
     into[2] = this.heavyTotal;

@@ -28,7 +28,7 @@ class PfifoFast extends Discipline {
     this.backlogBytes += packet.size;
   }
 
-  override dequeue(_nowNs: number): QueuedPacket | null {
+  override dequeue(): QueuedPacket | null {
     const packet = this.bands[0].shift() ?? this.bands[1].shift() ?? this.bands[2].shift();
     if (packet !== null) {
       this.backlogPackets--;
@@ -42,5 +42,5 @@ export const pfifoFast: AqmKind = {
   kind: 'pfifo_fast',
   schema: qdisc.schema,
   state: qdisc.state,
-  create: (_params, context) => new PfifoFast(context),
+  create: (_, context) => new PfifoFast(context),
 };

@@ -79,7 +79,7 @@ class Pie extends Discipline {
     this.timerNs = nowNs + this.tupdateNs;
   }
 
-  override readState(into: Float64Array, _nowNs: number): void {
+  override readState(into: Float64Array): void {
     into[0] = this.vars.prob;
     into[1] = Math.floor((this.vars.qdelay * 64) / 1000) * 1000;
     // bytes/s, as pie_dump_stats() unscales it

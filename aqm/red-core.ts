@@ -22,6 +22,8 @@ export class RedParams {
   readonly qthMin: number;
   readonly qthMax: number;
   readonly qthDelta: number;
+  /** 2^wlog: qavg's unit. */
+  readonly scale: number;
   private readonly scellMax: number;
   private readonly targetMin: number;
   private readonly targetMax: number;
@@ -34,11 +36,12 @@ export class RedParams {
    * @param maxP units of 2^-32; @param stab idle decay by (idle µs >> scellLog), null where the queue never idles.
    */
   constructor(
-    min: number, max: number, readonly wlog: number,
+    min: number, max: number, wlog: number,
     maxP: number, private readonly scellLog: number, private readonly stab: Uint8Array | null,
   ) {
-    this.qthMin = min * 2 ** wlog;
-    this.qthMax = max * 2 ** wlog;
+    this.scale = 2 ** wlog;
+    this.qthMin = min * this.scale;
+    this.qthMax = max * this.scale;
     this.qthDelta = Math.max(1, max - min);
     this.maxP = maxP;
     this.maxPDelta = Math.max(1, Math.floor(maxP / this.qthDelta));
@@ -64,7 +67,7 @@ export class RedParams {
 
   /** red_adaptative_algo(), every 0.5 s. */
   adapt(qavgScaled: number): void {
-    const qavg = Math.floor(qavgScaled / 2 ** this.wlog);
+    const qavg = Math.floor(qavgScaled / this.scale);
     if (qavg > this.targetMax && this.maxP <= 50 * ONE_PERCENT) this.maxP += Math.min(ONE_PERCENT, Math.floor(this.maxP / 4));
     else if (qavg < this.targetMin && this.maxP >= ONE_PERCENT) this.maxP = Math.floor(this.maxP / 10) * 9;
     this.maxPDelta = Math.max(1, Math.floor(((this.maxP + Math.floor(this.qthDelta / 2)) % 2 ** 32) / this.qthDelta));
@@ -92,7 +95,7 @@ export class RedVars {
       this.qavg = params.afterIdle(this.qavg, nowNs - this.idleStartNs);
       this.idle = false;
     } else {
-      this.qavg += backlog - Math.floor(this.qavg / 2 ** params.wlog);
+      this.qavg += backlog - Math.floor(this.qavg / params.scale);
     }
   }
 
@@ -109,7 +112,7 @@ export class RedVars {
 
   /** red_mark_probability(): (qavg − min) × qcount has reached the random number. */
   due(params: RedParams): boolean {
-    return Math.floor((this.qavg - params.qthMin) / 2 ** params.wlog) * this.qcount >= this.qR;
+    return Math.floor((this.qavg - params.qthMin) / params.scale) * this.qcount >= this.qR;
   }
 
   /** red_action() */

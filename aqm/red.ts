@@ -84,11 +84,11 @@ class Red extends Discipline {
     this.timerNs = nowNs + ADAPT_NS;
   }
 
-  override readState(into: Float64Array, _nowNs: number): void {
+  override readState(into: Float64Array): void {
     into[0] = this.early;
     into[1] = this.pdrop;
     into[2] = 0;
-    into[3] = this.vars.qavg / 2 ** this.params.wlog;
+    into[3] = this.vars.qavg / this.params.scale;
     into[4] = this.params.maxP / 2 ** 32;
   }
 }

@@ -170,7 +170,7 @@ class Sfb extends Discipline {
     if (hash1 !== 0) this.bins[1].add(hash1, 1);
   }
 
-  override dequeue(_nowNs: number): QueuedPacket | null {
+  override dequeue(): QueuedPacket | null {
     const packet = this.queue.shift();
     if (packet === null) return null;
     this.backlogPackets--;
@@ -181,7 +181,7 @@ class Sfb extends Discipline {
     return packet;
   }
 
-  override readState(into: Float64Array, _nowNs: number): void {
+  override readState(into: Float64Array): void {
     const { qlen, pMark } = this.bins[this.slot];
     let longest = 0, largest = 0, total = 0;
     for (let i = 0; i < LEVELS * BINS; i++) {

@@ -228,7 +228,7 @@ class Sfq extends Discipline {
     else this.slots[this.tail]!.next = slot.next;
   }
 
-  override dequeue(_nowNs: number): QueuedPacket | null {
+  override dequeue(): QueuedPacket | null {
     if (this.tail < 0) return null;
     let x = this.slots[this.tail]!.next;
     let slot = this.slots[x]!;
@@ -273,7 +273,7 @@ class Sfq extends Discipline {
     }
   }
 
-  override readState(into: Float64Array, _nowNs: number): void {
+  override readState(into: Float64Array): void {
     into.set(this.redCounts);
   }
 }

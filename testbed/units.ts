@@ -80,7 +80,7 @@ export const zProbability = z.union([
 /** ns for people: `50ms`, `1.5s`, `100us`. Exact: parseTime gives it back. */
 export function formatTime(ns: number): string {
   for (const [unit, factor] of [['s', 1e9], ['ms', 1e6], ['us', 1e3]] as const) {
-    if (ns !== 0 && Number.isInteger(ns / (factor / 1000))) return `${ns / factor}${unit}`;
+    if (ns >= factor && Number.isInteger(ns / (factor / 1000))) return `${ns / factor}${unit}`;
   }
   return ns === 0 ? '0s' : `${ns}ns`;
 }

@@ -1,10 +1,11 @@
 /**
  * What the agent's parts (traffic, collectors) work with. The agent is one process, one thread, with an event
  * loop of its own (loop.ts) that blocks in epoll: in virtual time every system call is a cost and busy-waiting
- * hangs the guest, so everything is timers and file descriptors. Node's own event loop does not turn while it runs.
+ * hangs the guest, so everything is timers and file descriptors. Node's own event loop does not turn while it runs,
+ * except for a moment between slices of one second of run time (signals, ends of child processes).
  */
 
-import type { Plan } from '../plan/plan.js';
+import type { Plan, PlanFlow } from '../plan/plan.js';
 import type { Finding } from '../records/raw.js';
 
 export interface Timer { cancel(): void }
@@ -19,7 +20,8 @@ export interface EventLoop {
   /** epoll: EPOLLIN 1, EPOLLOUT 4, EPOLLERR 8, EPOLLHUP 16, EPOLLRDHUP 0x2000, EPOLLET 1<<31. */
   watch(fd: number, events: number, call: (events: number, nowNs: number) => void): void;
   rewatch(fd: number, events: number): void;
-  unwatch(fd: number): void;
+  /** Before the descriptor is closed. `closing`: it is closed right after, which takes it out of epoll without a system call of its own. */
+  unwatch(fd: number, closing?: boolean): void;
 }
 
 export interface AgentContext {
@@ -48,10 +50,25 @@ export interface Collector {
   readonly name: string;
   /** After set-up, before run time 0. Registers its timers and descriptors on the loop. */
   start(): void;
+  /** Each second of the run: what was recorded so far goes to its file, so that a killed run loses little. */
+  flush(): void;
   /** After the loop ended: takes the last records, closes its files. */
   stop(): void;
 }
-export type CollectorFactory = (context: AgentContext) => Collector | null;
+export type CollectorFactory = (context: AgentContext, network: BottleneckQueues) => Collector | null;
+
+/** Where the queue of a bottleneck direction is, once the network is set up. Network (network.ts) has it. */
+export interface BottleneckQueues {
+  /** @param direction `BL1` or `BL1.reverse`, of a kernel queue */
+  bottleneck(direction: string): BottleneckQueue;
+}
+export interface BottleneckQueue {
+  readonly node: string;
+  readonly device: string;
+  readonly ifindex: number;
+  /** tc handle of the queue discipline under test (not of the shaper above it): 0x00100000 is `10:`. */
+  readonly handle: number;
+}
 
 /** A traffic tool: one file in testbed/traffic/, one line in its registry. Given the flows of the plan whose `tool` it is. */
 export interface Traffic {
@@ -64,3 +81,4 @@ export interface Traffic {
   /** After the loop: wait for children (real or virtual time, bounded), write raw/flows.jsonl rows (append), close. May use Node's event loop. */
   stop(): Promise<void>;
 }
+export type TrafficFactory = (context: AgentContext, flows: readonly PlanFlow[]) => Traffic;

@@ -53,6 +53,8 @@ const raw = {
   epollPwait2: bind<[number, Memory, number, Memory, Memory]>('int epoll_pwait2(int epfd, void *events, int maxevents, const void *timeout, const void *sigmask)'),
   clockGettime: bind<[number, Memory]>('int clock_gettime(int clock, void *timespec)'),
   ioctl: bind<[number, number, Memory]>('int ioctl(int fd, unsigned long request, void *argument)'),
+  prlimit: bind<[number, number, Memory, Memory]>('int prlimit(int pid, int resource, const void *limit, void *old)'),
+  schedSetscheduler: bind<[number, number, Memory]>('int sched_setscheduler(int pid, int policy, const void *parameter)'),
   prctl: bind<[number, number, number, number, number]>('int prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)'),
 } as const;
 
@@ -98,9 +100,14 @@ export const tryEpollPwait2 = tried(raw.epollPwait2);
 export const ioctl = checked('ioctl', raw.ioctl, (_fd, request) => `0x${request.toString(16)}`);
 export const tryIoctl = tried(raw.ioctl);
 export const prctl = checked('prctl', raw.prctl);
+export const tryPrlimit = tried(raw.prlimit);
+export const trySchedSetscheduler = tried(raw.schedSetscheduler);
 
 /** Memory that the kernel or another process may keep: an explicit ArrayBuffer never moves. */
 export const stable = (bytes: number): Buffer => Buffer.from(new ArrayBuffer(bytes));
+
+/** Where that memory is, for a structure that points to it. The memory must be `stable` and outlive the structure's use. */
+export const addressOf = (memory: Uint8Array): bigint => koffi.address(memory);
 
 const int32 = stable(4);
 /** setsockopt with an int value. @throws SystemError */
@@ -111,12 +118,13 @@ export function setsockoptInt(fd: number, level: number, name: number, value: nu
 
 const timespec = new BigInt64Array(new ArrayBuffer(16));
 const timespecBytes = new Uint8Array(timespec.buffer);
+const timespecWords = new Uint32Array(timespec.buffer);
 export const CLOCK_REALTIME = 0;
 export const CLOCK_MONOTONIC = 1;
 /** ns; exact in a double for CLOCK_MONOTONIC (below 2^53). */
 export function clockNs(clock: number): number {
   raw.clockGettime(clock, timespecBytes);
-  return Number(timespec[0]) * 1e9 + Number(timespec[1]);
+  return (timespecWords[1]! * 4294967296 + timespecWords[0]!) * 1e9 + timespecWords[2]!; // no BigInt: this is read at every wake-up
 }
 export function clockNsBig(clock: number): bigint {
   raw.clockGettime(clock, timespecBytes);

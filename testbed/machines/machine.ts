@@ -17,6 +17,8 @@ export interface RunRequest {
   /** Tag for everything the run creates, `[a-z0-9]{8}`; derived from plan and seed only in virtual time (it must not change results). */
   readonly tag: string;
   readonly signal: AbortSignal;
+  /** The core to keep a UML guest on; absent: the machine chooses, another for each run at once. */
+  readonly cpu?: number;
   /** Each line of raw/agent.jsonl as it appears. */
   readonly onLine: (line: AgentLine) => void;
 }

@@ -23,6 +23,7 @@ function queueBytes(queue: PlanQueue | undefined, mtu: number): number {
   const limit = queue?.params['limit'];
   const inBytes = queue?.kind === 'bfifo' || queue?.kind === 'red';
   if (typeof limit === 'number') return inBytes ? limit : limit * mtu;
+  if (typeof limit === 'string' && /^\d+p$/.test(limit)) return Number.parseInt(limit, 10) * mtu;
   // net/sched: sch->limit of fq_codel, fq_pie and fq is 10240 or 10000 packets; of the others 1000 (or txqueuelen, 1000).
   return (queue !== undefined && /^(?:fq|cake|dualpi2)/.test(queue.kind) ? 10_240 : 1000) * mtu;
 }

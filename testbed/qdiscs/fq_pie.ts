@@ -30,7 +30,7 @@ export const fqPie: Qdisc = {
   nested: true,
   schema: z.strictObject({
     limit: zPackets.optional(), flows: zCount(1, 65536).optional(), target: zTime.optional(), tupdate: zTime.optional(),
-    alpha: zCount(1, 32).optional(), beta: zCount(1, 32).optional(), quantum: zBytes.optional(), memory_limit: zBytes.optional(),
+    alpha: zCount(1, 32).optional(), beta: zCount(1, 32).optional(), quantum: zBytes.refine((n) => n <= 1 << 20, { error: 'expected at most 1MiB' }).optional(), memory_limit: zBytes.optional(),
     /** Per cent: above it marks turn into drops. */
     ecn_prob: zCount(1, 99).optional(),
     ecn: z.boolean().optional(), bytemode: z.boolean().optional(), dq_rate_estimator: z.boolean().optional(),

@@ -26,7 +26,7 @@ const zSomeTime = zTime.refine((ns) => ns >= 1000, { error: 'expected a time of 
 export const hhf: Qdisc = {
   kind: 'hhf',
   schema: z.strictObject({
-    limit: zPackets.optional(), quantum: zBytes.optional(), hh_limit: zCount(1, 0x7fffffff).optional(), reset_timeout: zSomeTime.optional(),
+    limit: zPackets.optional(), quantum: zBytes.optional(), hh_limit: zCount(1, 2048).optional(), reset_timeout: zSomeTime.optional(),
     admit_bytes: zBytes.optional(), evict_timeout: zSomeTime.optional(), non_hh_weight: zCount(1, 0x7fffffff).optional(),
   }).superRefine(({ quantum = 1, non_hh_weight = 2 }, context) => {
     // hhf_change: the product must be a positive int.

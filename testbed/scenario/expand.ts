@@ -70,6 +70,9 @@ export interface Expanded {
   readonly pairs: ReadonlyMap<string, Pair>;
 }
 
+/** Pairs of hosts in all classes and probes. */
+const maxPairs = 100_000;
+
 /** One name for a pair of hosts whichever way round. */
 export const pairId = (a: Host, b: Host): string => (a.name < b.name ? `${a.name}|${b.name}` : `${b.name}|${a.name}`);
 
@@ -200,12 +203,13 @@ export function expand(scenario: Resolved): { readonly expanded: Expanded; reado
   }
 
   const groupNames = groups.map(([name]) => name);
+  let pairsLeft = maxPairs;
   const resolve = (ranges: readonly HostRange[], path: Path): Host[] | undefined => {
     const found: Host[] = [];
     let good = true;
     ranges.forEach((range, i) => {
       const where = ranges.length === 1 ? path : [...path, i];
-      const group = topology.hosts[range.group];
+      const group = Object.hasOwn(topology.hosts, range.group) ? topology.hosts[range.group] : undefined;
       if (group === undefined) {
         const router_ = routerIndex.has(range.group) ? ` (${range.group} is a router)` : '';
         problem(where, `there is no host "${range.group}"${router_}; ${suggestion(range.group, groupNames)}expected ${enumerate(groupNames)}`);
@@ -222,6 +226,11 @@ export function expand(scenario: Resolved): { readonly expanded: Expanded; reado
       } else if (total <= maxHosts) {
         const first = range.first ?? 0;
         const last = range.last ?? (group.count ?? 1) - 1;
+        if (found.length + last - first + 1 > pairsLeft) {
+          if (good) problem(path, `too many hosts; expected at most ${maxPairs} pairs of hosts in the whole scenario`);
+          good = false;
+          return;
+        }
         for (let n = first; n <= last; n++) found.push(hostNamed.get(group.count === undefined ? range.group : `${range.group}[${n}]`)!);
       } else {
         good = false;
@@ -238,6 +247,7 @@ export function expand(scenario: Resolved): { readonly expanded: Expanded; reado
       return [];
     }
     const n = Math.max(sources.length, targets.length);
+    pairsLeft -= n;
     const made = Array.from({ length: n }, (_, i) => ({ src: sources[sources.length === 1 ? 0 : i]!, dst: targets[targets.length === 1 ? 0 : i]! }));
     const same = made.find((pair) => pair.src === pair.dst);
     if (same) {

@@ -6,7 +6,7 @@
 import type { z } from 'zod';
 import { at, isMap, type Data } from './data.js';
 import { enumerate, suggestion } from './names.js';
-import { show, type Path, type Problem } from './problem.js';
+import { formatPath, show, type Path, type Problem } from './problem.js';
 
 type Issue = z.core.$ZodIssue;
 
@@ -34,7 +34,7 @@ export const expectation = (issue: z.core.$ZodRawIssue): string | undefined => {
 
 /** Messages for zod's issues about `data`; their paths begin at `data`, the problems' at `base`. */
 export function explain(issues: readonly Issue[], data: Data | undefined, base: Path = []): Problem[] {
-  return issues.flatMap((issue): Problem[] => {
+  const problems = issues.flatMap((issue): Problem[] => {
     const path = issue.path as Path;
     const value = at(data, path);
     if (issue.code === 'unrecognized_keys') {
@@ -58,6 +58,9 @@ export function explain(issues: readonly Issue[], data: Data | undefined, base: 
     // A qdisc's own complaint may already show the value.
     return [{ path: [...base, ...path], message: /^(there |the |this |unknown )/.test(issue.message) ? issue.message : told(value, issue.message) }];
   });
+  // A mistyped key is one mistake, not an unknown key and a missing one.
+  const meant = new Set(problems.flatMap((p) => { const match = /^unknown key .*; did you mean "(.*?)"\?/.exec(p.message); return match ? [formatPath([...p.path.slice(0, -1), match[1]!])] : []; }));
+  return problems.filter((p) => !(p.message.startsWith('is missing') && meant.has(formatPath(p.path))));
 }
 
 function told(value: Data | undefined, expectedText: string): string {
@@ -79,7 +82,9 @@ function explainUnion(errors: readonly (readonly Issue[])[], value: Data | undef
   const alike = errors.filter((issues) => !wrongKind(issues));
   const complaints = (alike.length > 0 ? alike : errors).map((issues) => explain(issues, value, base));
   if (isMap(value) && alike.length > 0) {
-    return complaints.reduce((best, next) => (next.length < best.length ? next : best));
+    // The form meant is the one whose keys were used: unknown keys speak most against it, then missing ones.
+    const cost = (problems: readonly Problem[]): number => problems.reduce((sum, p) => sum + (p.message.startsWith('unknown key') ? 10 : p.message.startsWith('is missing') ? 5 : 1), 0);
+    return complaints.reduce((best, next) => (cost(next) < cost(best) ? next : best));
   }
   if (complaints.length === 1) return complaints[0]!;
   // Scalars: one message with everything that would be accepted.

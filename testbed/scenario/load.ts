@@ -40,6 +40,7 @@ export function load(file: string, options: LoadOptions = {}): Scenario {
 export function loadText(text: string, file: string, options: LoadOptions = {}): Scenario {
   const source = parseYaml(text, file);
   if (!isMap(source.data)) {
+    if (source.problems.length > 0) throw new ScenarioError(source.problems.map((p) => ({ file, line: p.line, field: formatPath(p.path), message: p.message })));
     const what = source.data === null ? 'is empty' : `holds ${show(source.data)}`;
     throw new ScenarioError([{ file, line: null, field: '', message: `${what}; expected a scenario: a map with name, topology and traffic` }]);
   }
@@ -54,7 +55,9 @@ export function loadText(text: string, file: string, options: LoadOptions = {}):
 
   // The file without `vary`, and what `vary` itself must look like.
   const base = check(root);
-  found.push(...base.problems.map((p) => locate(p, source, overlays)));
+  // What could not be read is null in the data: one message is enough.
+  const unread = new Set(source.problems.map((p) => formatPath(p.path)));
+  found.push(...base.problems.filter((p) => !unread.has(formatPath(p.path))).map((p) => locate(p, source, overlays)));
   if (base.resolved === undefined || found.length > 0) throw new ScenarioError(unique(found));
 
   const { vary: _vary, seeds = [1], ...rest } = base.resolved;

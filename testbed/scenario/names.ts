@@ -29,7 +29,7 @@ function distance(a: string, b: string): number {
 
 /** The known name a mistyped one most likely meant, or undefined when none is near. */
 export function nearest(word: string, known: readonly string[]): string | undefined {
-  if (word.length > 64) return undefined;
+  if (word.length > 64 || known.length > 500) return undefined;
   let best: string | undefined;
   let bestDistance = Math.max(1, Math.floor(word.length / 3)) + 1;
   for (const candidate of known) {

@@ -12,7 +12,8 @@ export function formatPath(path: Path): string {
 export function show(value: unknown): string {
   let text: string;
   try {
-    text = value === undefined ? 'nothing' : (JSON.stringify(value) ?? typeof value);
+    // JSON has no infinity.
+    text = value === undefined ? 'nothing' : typeof value === 'number' ? String(value) : (JSON.stringify(value) ?? typeof value);
   } catch {
     text = typeof value;
   }

@@ -40,7 +40,11 @@ export function perDirection<S extends z.ZodType>(schema: S) {
   return z.union([
     schema.transform((value): PerDirection<z.output<S>> => ({ forward: value, reverse: value })),
     z.strictObject({ forward: schema.optional(), reverse: schema.optional() })
-      .transform((sides): PerDirection<z.output<S>> => ({ forward: sides.forward as z.output<S> | undefined, reverse: sides.reverse as z.output<S> | undefined })),
+      .transform((sides, context): PerDirection<z.output<S>> => {
+        // zod lets unknown keys pass to here and would then take this form of the union for the one that was meant.
+        context.issues.forEach((issue, i) => { context.issues[i] = { ...issue, continue: false }; });
+        return { forward: sides.forward as z.output<S> | undefined, reverse: sides.reverse as z.output<S> | undefined };
+      }),
   ]);
 }
 

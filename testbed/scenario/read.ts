@@ -13,7 +13,10 @@ import { newMap, type Data, type DataMap } from './data.js';
 import type { Path } from './problem.js';
 
 /** A scenario is a page of text; what is larger is another kind of file. */
-const maxFileBytes = 1 << 20;
+const maxFileBytes = 1 << 18;
+/** No value of a scenario but its description is longer; patterns are tried on it, so length costs time. */
+const maxScalar = 1000;
+const maxDescription = 10_000;
 /** Aliases are expanded; this bounds what a few lines of them can grow to. */
 const maxValues = 100_000;
 const maxDepth = 64;
@@ -35,8 +38,8 @@ export const pathKey = (path: Path): string => JSON.stringify(path);
 const stand = { '[': '\uE000', ']': '\uE001', ',': '\uE002' } as const;
 const restore: Readonly<Record<string, string>> = { '\uE000': '[', '\uE001': ']', '\uE002': ',' };
 const disguise = (text: string): string => text
-  .replace(/[A-Za-z][\w-]*\[[^[\]{}\n"'#]{0,40}\]/g, (token) => token.replace(/[[\],]/g, (c) => stand[c as keyof typeof stand]))
-  .replace(/[A-Za-z]\w*\([\w\s.%/,+-]{0,80}\)/g, (token) => (token.includes('\n') ? token : token.replace(/,/g, stand[','])));
+  .replace(/(?<![\w-])[A-Za-z][\w-]{0,63}\[[^[\]{}\n"'#]{0,40}\]/g, (token) => token.replace(/[[\],]/g, (c) => stand[c as keyof typeof stand]))
+  .replace(/(?<!\w)[A-Za-z]\w{0,31}\([\w\s.%/,+-]{0,80}\)/g, (token) => (token.includes('\n') ? token : token.replace(/,/g, stand[','])));
 const undisguise = (text: string): string => text.replace(/[\uE000-\uE002]/g, (c) => restore[c]!);
 
 function fail(file: string, message: string, line: number | null = null): never {
@@ -98,7 +101,7 @@ export function parseYaml(text: string, file: string): Source {
   const lineOf = (offset: number): number => counter.linePos(offset).line;
   let document: ReturnType<typeof parseDocument>;
   try {
-    document = parseDocument(given, { version: '1.2', schema: 'core', uniqueKeys: false, stringKeys: false, merge: false, prettyErrors: false, lineCounter: counter, strict: true, logLevel: 'silent' });
+    document = parseDocument(given, { version: '1.2', schema: 'core', uniqueKeys: false, stringKeys: false, merge: false, prettyErrors: false, lineCounter: counter, strict: true, logLevel: 'error' });
   } catch (error) {
     return fail(file, `cannot be read as YAML: ${(error as Error).message}`);
   }
@@ -116,18 +119,21 @@ export function parseYaml(text: string, file: string): Source {
   const problems: Located[] = [];
   let values = 0;
   const open = new Set<Node>();
+  /** Anchors so far, in the order of the text; yaml's own look-up walks the whole document for each alias. */
+  const anchors = new Map<string, Node>();
 
   const take = (node: unknown, path: Path, line: number): Data => {
     if (++values > maxValues) fail(file, `has more than ${maxValues} values once its aliases are expanded; expected a scenario, not a data set`, line);
     if (path.length > maxDepth) fail(file, `is nested more than ${maxDepth} deep`, line);
     if (node === null || node === undefined) return null;
     if (isAlias(node)) {
-      const target = node.resolve(document);
+      const target = anchors.get(node.source);
       if (target === undefined) { problems.push({ path, line, message: `the alias *${node.source} has no anchor before it` }); return null; }
       if (open.has(target)) { problems.push({ path, line, message: `the alias *${node.source} contains itself` }); return null; }
       return take(target, path, line);
     }
-    const typed = node as Node;
+    const typed = node as Node & { readonly anchor?: string };
+    if (typed.anchor !== undefined) anchors.set(typed.anchor, typed);
     if ((isScalar(typed) || isMap(typed) || isSeq(typed)) && typed.tag !== undefined && !/^tag:yaml\.org,2002:(str|int|float|bool|null|map|seq)$/.test(typed.tag)) {
       problems.push({ path, line, message: `the tag ${typed.tag} is not known; expected no tag` });
       return null;
@@ -135,7 +141,12 @@ export function parseYaml(text: string, file: string): Source {
     if (isScalar(typed)) {
       lines.set(pathKey(path), typed.range && typed.source !== '' ? lineOf(typed.range[0]) : line);
       const value = typed.value;
-      if (typeof value === 'string') return undisguise(value);
+      if (typeof value === 'string') {
+        const most = path.length === 1 && path[0] === 'description' ? maxDescription : maxScalar;
+        if (value.length <= most) return undisguise(value);
+        problems.push({ path, line, message: `a text of ${value.length} characters is too long; expected at most ${most}` });
+        return null;
+      }
       if (typeof value === 'number' || typeof value === 'boolean' || value === null) return value;
       problems.push({ path, line, message: `a value of kind ${typeof value} is not known here` });
       return null;

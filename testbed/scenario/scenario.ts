@@ -1,6 +1,6 @@
 /** A loaded scenario: what the file, `--set` and `vary` come to, validated, units resolved. */
 
-import { ScenarioError } from '../errors.js';
+import type { ScenarioError } from '../errors.js';
 import type { Problem } from './problem.js';
 import type { Resolved } from './schema.js';
 

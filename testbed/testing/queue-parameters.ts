@@ -41,7 +41,7 @@ const arbitraries: Readonly<Record<string, fc.Arbitrary<Record<string, unknown>>
     oneOf('ether-vlan'), oneOf('atm', 'ptm', 'noatm'), oneOf('ack-filter', 'ack-filter-aggressive', 'no-ack-filter'), oneOf('autorate-ingress'),
     some({ nat: bool, wash: bool, 'split-gso': bool, ingress: bool, memlimit: bytes(100_000, 64_000_000), fwmark: fc.integer({ min: 1, max: 255 }), overhead: fc.integer({ min: -64, max: 256 }), mpu: fc.integer({ min: 1, max: 256 }) }),
   ).map((parts) => Object.assign({}, ...parts) as Record<string, unknown>),
-  hhf: some({ limit: packets(1, 10_000), quantum: bytes(256, 9000), hh_limit: fc.integer({ min: 1, max: 4096 }), reset_timeout: time(1000, 1_000_000), admit_bytes: bytes(1000, 1_000_000), evict_timeout: time(1000, 5_000_000), non_hh_weight: fc.integer({ min: 1, max: 10 }) }),
+  hhf: some({ limit: packets(1, 10_000), quantum: bytes(256, 9000), hh_limit: fc.integer({ min: 1, max: 2048 }), reset_timeout: time(1000, 1_000_000), admit_bytes: bytes(1000, 1_000_000), evict_timeout: time(1000, 5_000_000), non_hh_weight: fc.integer({ min: 1, max: 10 }) }),
   fq: some({ limit: packets(1, 20_000), flow_limit: packets(1, 1000), quantum: bytes(256, 9000), initial_quantum: bytes(256, 60_000), maxrate: rate, buckets: fc.integer({ min: 2, max: 65_536 }), pacing: bool, refill_delay: time(1000, 1_000_000), low_rate_threshold: rate, orphan_mask: fc.integer({ min: 1, max: 65_535 }), timer_slack: time(1, 100_000), ce_threshold: time(100, 100_000), horizon: time(1000, 10_000_000), horizon_drop: bool }),
   drr: some({ flows: fc.integer({ min: 1, max: 16 }), limit: packets(1, 10_000), quantum: bytes(256, 9000) }),
   dualpi2: fc.oneof(

@@ -1,0 +1,50 @@
+/** Runs a command as its users do and says how long it took, whole process, and how much memory. */
+
+import { spawn } from 'node:child_process';
+import * as fs from 'node:fs';
+import * as os from 'node:os';
+import * as path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const projectRoot = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..', '..');
+const cli = path.join(projectRoot, 'dist', 'testbed', 'cli', 'main.js');
+
+export interface Timed { readonly wallS: number; readonly stdout: string; readonly stderr: string; readonly code: number | null }
+
+/** @param core pins the command and what it starts to one core; null = not pinned. */
+export function timed(program: string, args: readonly string[], core: number | null, timeoutS = 900): Promise<Timed> {
+  const [file, words] = core === null ? [program, args] : ['taskset', ['-c', String(core), program, ...args]];
+  const started = performance.now();
+  return new Promise((resolve, reject) => {
+    const child = spawn(file, words, { stdio: ['ignore', 'pipe', 'pipe'], timeout: timeoutS * 1000 });
+    let stdout = '';
+    let stderr = '';
+    child.stdout.on('data', (data: Buffer) => { stdout += data.toString(); });
+    child.stderr.on('data', (data: Buffer) => { stderr += data.toString(); });
+    child.on('error', reject);
+    child.on('close', (code) => resolve({ wallS: (performance.now() - started) / 1000, stdout, stderr, code }));
+  });
+}
+
+export interface TimedRun extends Timed { readonly runDir: string; readonly metrics: RunMetrics }
+interface RunMetrics { readonly bottlenecks: Readonly<Record<string, { readonly utilisation: number; readonly throughputBps: number }>> }
+
+/** `testbed run …` into a temporary folder, which the caller removes by `forget`. @throws Error with what it printed when it failed */
+export async function testbedRun(args: readonly string[], core: number | null): Promise<TimedRun> {
+  const out = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-bench-'));
+  const result = await timed(process.execPath, [cli, 'run', ...args, '--out', out], core);
+  const folders = fs.readdirSync(out);
+  if (result.code !== 0 || folders.length !== 1) throw new Error(`testbed run ${args.join(' ')} ended with ${result.code}:\n${result.stdout}${result.stderr}`);
+  const runDir = path.join(out, folders[0]!);
+  const metricsFile = path.join(runDir, 'metrics.json');
+  const metrics = fs.existsSync(metricsFile) ? (JSON.parse(fs.readFileSync(metricsFile, 'utf8')) as RunMetrics) : { bottlenecks: {} };
+  return { ...result, runDir, metrics };
+}
+
+export const forget = (run: TimedRun): void => fs.rmSync(path.dirname(run.runDir), { recursive: true, force: true });
+
+export const median = (values: readonly number[]): number => {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+};

@@ -1,0 +1,70 @@
+/**
+ * A guest's boot folder on the host: its init, arguments, links and exit status, and the working folder of the UML
+ * process. Its path is plain characters only; whatever a user named is reached through links in it. The starting
+ * process holds its lock, so one whose lock is free belongs to nobody and is removed at the next boot, or by
+ * `testbed clean`.
+ */
+
+import { accessSync, chmodSync, constants, existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import * as os from 'node:os';
+import * as path from 'node:path';
+import { UserError } from '../testbed/errors.js';
+import { tryLock, type Lock } from './lock.js';
+
+const prefix = 'testbed-boot-';
+const lockName = '.testbed-lock';
+const places = (): string[] => [...new Set([os.tmpdir(), '/tmp', '/var/tmp', '/dev/shm'])].filter((folder) => /^[A-Za-z0-9/._-]+$/.test(folder));
+
+export interface BootFolder { readonly folder: string; remove(): void }
+
+/** @throws UserError when no usual temporary folder is writable */
+export function makeBootFolder(): BootFolder {
+  for (const place of places()) {
+    try {
+      accessSync(place, constants.W_OK);
+    } catch {
+      continue;
+    }
+    const folder = mkdtempSync(path.join(place, prefix));
+    chmodSync(folder, 0o755);
+    const held = tryLock(path.join(folder, lockName))!;
+    return {
+      folder,
+      remove: () => {
+        rmSync(folder, { recursive: true, force: true });
+        held.release();
+      },
+    };
+  }
+  throw new UserError(`no writable temporary folder among ${places().join(', ')}; set TMPDIR`);
+}
+
+/** Boot folders of this user that no process holds: left by one that was killed. */
+export function deadBootFolders(): { readonly folder: string; remove(): void }[] {
+  const dead: { folder: string; remove(): void }[] = [];
+  for (const place of places()) {
+    let entries: string[];
+    try {
+      entries = readdirSync(place).filter((entry) => entry.startsWith(prefix));
+    } catch {
+      continue;
+    }
+    for (const entry of entries) {
+      const folder = path.join(place, entry);
+      let held: Lock | null;
+      try {
+        const { uid, mtimeMs } = statSync(folder);
+        // A folder made a moment ago may not have its lock yet.
+        if (uid !== process.getuid!() || Date.now() - mtimeMs < 10_000) continue;
+        if (!existsSync(path.join(folder, lockName))) continue; // the name alone does not make it ours
+        held = tryLock(path.join(folder, lockName));
+      } catch {
+        continue; // gone meanwhile, or not ours to look into
+      }
+      if (held === null) continue;
+      held.release();
+      dead.push({ folder, remove: () => { rmSync(folder, { recursive: true, force: true }); } });
+    }
+  }
+  return dead;
+}

@@ -1,0 +1,304 @@
+// Makes this checkout ready to run: system packages, npm packages, the compiled program, a UML kernel. Plain
+// JavaScript without dependencies, since it runs before anything is installed. Each step is skipped when it is
+// done; what it may not do (no root, another distribution) it names, and does the rest.
+//
+//   node setup.mjs             exit code 1 when something is still missing at the end
+//   node setup.mjs --go-on     exit code 0 then too, unless the program itself could not be built (npm start, npm test)
+
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { accessSync, constants, existsSync, lstatSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import * as path from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+
+const root = path.dirname(fileURLToPath(import.meta.url));
+const at = (...parts) => path.join(root, ...parts);
+const goOn = process.argv.includes('--go-on');
+const kernelVersion = '6.12';
+const started = Date.now();
+
+/** Commands that runs and kernel builds use; packages.json says which package brings each. */
+const commands = ['ip', 'tc', 'iperf3', 'ping', 'mount', 'setpriv', 'nsenter', 'unshare', 'gcc', 'make', 'flex', 'bison', 'bc', 'xz'];
+
+/** What is left for the user to do. */
+const leftOver = [];
+
+// ---- progress: one line a step; on a terminal it rewrites itself while the step works
+
+const tty = process.stdout.isTTY === true;
+const seconds = (since) => `${((Date.now() - since) / 1000).toFixed(1)} s`;
+
+class Step {
+  constructor(what) {
+    this.what = what;
+    this.since = Date.now();
+    this.detail = '';
+    this.fraction = null;
+    this.shown = -1;
+    // On a terminal the clock runs; elsewhere a line every 15 s shows that something still happens.
+    this.timer = setInterval(() => this.draw(!tty), tty ? 200 : 15_000);
+  }
+
+  /** @param fraction 0 … 1, or null when unknown */
+  at(detail, fraction = null) {
+    this.detail = detail;
+    this.fraction = fraction;
+    const tenth = fraction === null ? -1 : Math.floor(fraction * 10);
+    if (!tty && tenth > this.shown) {
+      this.shown = tenth;
+      this.draw(true);
+    }
+  }
+
+  draw(line) {
+    const percent = this.fraction === null ? '' : ` ${Math.floor(this.fraction * 100)} %`;
+    const text = `… ${this.what}${this.detail ? `: ${this.detail}` : ''}${percent} (${seconds(this.since)})`;
+    if (line) console.log(text);
+    else process.stdout.write(`\r\x1b[K${text.slice(0, Math.max(20, (process.stdout.columns || 80) - 1))}`);
+  }
+
+  end(mark, text) {
+    clearInterval(this.timer);
+    if (tty) process.stdout.write('\r\x1b[K');
+    console.log(`${mark} ${this.what}${text ? `: ${text}` : ''} (${seconds(this.since)})`);
+  }
+  done(text = '') { this.end('✓', text); }
+  missing(text) { this.end('✗', text); }
+}
+
+/** Runs a program to its end. Resolves to what it printed; rejects with its last lines. */
+function run(command, args, { onLine, env } = {}) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { cwd: root, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+    let out = '';
+    let partial = '';
+    const take = (text) => {
+      out += text;
+      const lines = (partial + text).split('\n');
+      partial = lines.pop();
+      if (onLine) lines.forEach(onLine);
+    };
+    child.stdout.setEncoding('utf8').on('data', take);
+    child.stderr.setEncoding('utf8').on('data', take);
+    child.on('error', reject);
+    child.on('close', (code) => {
+      if (code === 0) resolve(out);
+      else reject(new Error(`${path.basename(command)} ${args[0] ?? ''} failed (exit code ${code}):\n${out.trim().split('\n').slice(-15).join('\n')}`));
+    });
+  });
+}
+
+// ---- the system's packages
+
+function findProgram(name) {
+  const folders = [...(process.env.PATH ?? '').split(':'), '/usr/local/sbin', '/usr/sbin', '/sbin'];
+  return folders.some((folder) => {
+    try {
+      if (folder !== '') accessSync(path.join(folder, name), constants.X_OK);
+      return folder !== '';
+    } catch {
+      return false;
+    }
+  });
+}
+
+function distribution() {
+  let text = '';
+  try {
+    text = readFileSync('/etc/os-release', 'utf8');
+  } catch {
+    // not every system has one
+  }
+  const value = (key) => new RegExp(`^${key}=(.*)$`, 'm').exec(text)?.[1]?.replaceAll('"', '') ?? '';
+  const ids = `${value('ID')} ${value('ID_LIKE')}`.split(/\s+/);
+  if (ids.some((id) => id === 'debian' || id === 'ubuntu')) return 'debian';
+  if (ids.some((id) => id === 'fedora' || id === 'rhel' || id === 'centos')) return 'fedora';
+  return ids.includes('arch') ? 'arch' : null;
+}
+
+const installers = { debian: 'apt-get install --no-install-recommends', fedora: 'dnf install', arch: 'pacman -S' };
+
+function packagesOf(missing, family) {
+  const table = JSON.parse(readFileSync(at('testbed', 'doctor', 'packages.json'), 'utf8'));
+  return [...new Set(missing.flatMap((command) => table[command][family]?.split(' ') ?? []))];
+}
+
+/** A C compiler without the C library's headers is of no use, and no command tells. */
+const headersMissing = () => findProgram('gcc') && !existsSync('/usr/include/stdlib.h');
+
+async function systemPackages() {
+  const lacking = () => [...commands.filter((command) => !findProgram(command)), ...(headersMissing() ? ['gcc'] : [])];
+  let missing = lacking();
+  const step = new Step('system packages');
+  if (missing.length === 0) return step.done();
+  const family = distribution();
+  if (family === 'debian' && process.getuid?.() === 0) {
+    const packages = packagesOf(missing, 'debian');
+    step.at(packages.join(' '));
+    // apt tells how far it is on a descriptor of its own; here that is standard output.
+    const options = ['-y', '-q', '--no-install-recommends', '-o', 'APT::Status-Fd=1', '-o', 'Dpkg::Use-Pty=0'];
+    const onLine = (line) => {
+      const status = /^(dl|pm)status:[^:]*:([\d.]+):/.exec(line);
+      if (status) step.at(`${status[1] === 'dl' ? 'download' : 'install'} ${packages.join(' ')}`, Number(status[2]) / 100);
+    };
+    const env = { DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C' };
+    const install = () => run('apt-get', ['install', ...options, ...packages], { onLine, env });
+    try {
+      await install().catch(async () => {
+        step.at('apt-get update');
+        await run('apt-get', ['update', '-q'], { env });
+        await install();
+      });
+    } catch (error) {
+      step.missing(error.message);
+    }
+    missing = lacking();
+    if (missing.length === 0) return step.done(packages.join(' '));
+  }
+  const how = family
+    ? `${process.getuid?.() === 0 ? '' : 'as root: '}${installers[family]} ${packagesOf(missing, family).join(' ')}`
+    : ['debian', 'fedora', 'arch'].map((each) => `${each}: ${installers[each]} ${packagesOf(missing, each).join(' ')}`).join('\n    ');
+  step.missing(`missing ${missing.join(', ')}`);
+  leftOver.push(`${missing.join(', ')} →\n    ${how}`);
+}
+
+// ---- npm packages
+
+async function npmPackages() {
+  const step = new Step('npm packages');
+  const folder = at('node_modules');
+  if (existsSync(folder) && lstatSync(folder).isSymbolicLink()) return step.done('node_modules is a link: left as it is');
+  const lock = readFileSync(at('package-lock.json'), 'utf8');
+  const stamp = path.join(folder, '.testbed-setup');
+  const wanted = createHash('sha256').update(lock).update(process.versions.modules).digest('hex');
+  const installed = path.join(folder, '.package-lock.json');
+  const current = existsSync(stamp)
+    ? readFileSync(stamp, 'utf8') === wanted && existsSync(installed)
+    : existsSync(installed) && statSync(installed).mtimeMs >= statSync(at('package-lock.json')).mtimeMs; // by hand
+  if (!current) {
+    const names = Object.entries(JSON.parse(lock).packages).filter(([name, entry]) => name !== '' && !entry.optional).map(([name]) => name);
+    const watch = setInterval(() => step.at('npm ci', Math.min(0.99, names.filter((name) => existsSync(at(name, 'package.json'))).length / names.length)), 1000);
+    try {
+      // None of our packages needs its install script: koffi, esbuild and DuckDB bring their programs ready-made.
+      await run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund']);
+    } finally {
+      clearInterval(watch);
+    }
+  }
+  if (!existsSync(stamp) || !current) writeFileSync(stamp, wanted);
+  // `npx testbed` finds a program here; npm links those of dependencies only.
+  const link = path.join(folder, '.bin', 'testbed');
+  if (!existsSync(link)) {
+    mkdirSync(path.dirname(link), { recursive: true });
+    rmSync(link, { force: true });
+    symlinkSync(path.join('..', '..', 'bin', 'testbed.mjs'), link);
+  }
+  step.done();
+}
+
+// ---- the program
+
+function* filesBelow(folder, end) {
+  if (!existsSync(at(folder))) return;
+  for (const entry of readdirSync(at(folder), { withFileTypes: true })) {
+    const name = path.join(folder, entry.name);
+    if (entry.isDirectory()) yield* filesBelow(name, end);
+    else if (entry.name.endsWith(end)) yield name;
+  }
+}
+
+async function compile() {
+  const step = new Step('build');
+  const folders = JSON.parse(readFileSync(at('tsconfig.json'), 'utf8')).include;
+  const sources = folders.flatMap((folder) => [...filesBelow(folder, '.ts')]).sort();
+  const hash = createHash('sha256');
+  for (const file of [...sources, 'tsconfig.json', 'package-lock.json', 'setup.mjs']) {
+    const { mtimeMs, size } = statSync(at(file));
+    hash.update(`${file} ${mtimeMs} ${size}\n`);
+  }
+  const wanted = hash.digest('hex');
+  const stamp = at('dist', '.setup');
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted && existsSync(at('dist', 'agent.mjs'))) return step.done();
+  rmSync(stamp, { force: true });
+  // What was compiled from a file that is gone would still be run, tests above all.
+  const known = new Set(sources.map((file) => file.slice(0, -'.ts'.length)));
+  for (const folder of folders) {
+    for (const file of filesBelow(path.join('dist', folder), '.js')) {
+      if (!known.has(path.relative('dist', file).slice(0, -'.js'.length))) for (const end of ['', '.map']) rmSync(at(file + end), { force: true });
+    }
+  }
+  step.at(`compile ${sources.length} files`);
+  await run(process.execPath, [at('node_modules', 'typescript', 'bin', 'tsc'), '-p', '.']);
+  step.at('bundle the agent');
+  const { default: esbuild } = await import(pathToFileURL(at('node_modules', 'esbuild', 'lib', 'main.js')).href);
+  await esbuild.build({
+    entryPoints: [at('testbed', 'agent', 'main.ts')], outfile: at('dist', 'agent.mjs'),
+    bundle: true, platform: 'node', format: 'esm', target: 'node20', external: ['koffi'], logLevel: 'error', sourcemap: true,
+    // The agent gets validated plans: the schemas' library would only cost start-up time in the guest.
+    alias: { zod: at('testbed', 'agent', 'without-schemas.ts') },
+    // For the CommonJS packages among those bundled.
+    banner: { js: "import { createRequire as createRequireForBundle } from 'node:module'; const require = createRequireForBundle(import.meta.url);" },
+  });
+  writeFileSync(stamp, wanted);
+  step.done(`${sources.length} files`);
+}
+
+// ---- the kernel
+
+async function kernel() {
+  const step = new Step(`UML kernel ${kernelVersion}`);
+  if (process.platform !== 'linux' || process.arch !== 'x64') {
+    step.missing(`UML needs Linux on x86-64; this is ${process.platform} ${process.arch}`);
+    leftOver.push('a Linux machine on x86-64, for real kernels; the simulator runs here');
+    return;
+  }
+  const compiled = (file) => import(pathToFileURL(at('dist', 'kernel', file)).href);
+  const [{ builtKernels }, { configHash }, { builtCompanions }] = [await compiled('cache.js'), await compiled('config.js'), await compiled('preload.js')];
+  const hash = configHash();
+  const there = builtKernels().find((built) => built.name === kernelVersion && built.configHash === hash);
+  if (there && builtCompanions()) return step.done(there.release);
+  const controller = new AbortController();
+  const stop = () => controller.abort();
+  process.on('SIGINT', stop).on('SIGTERM', stop);
+  try {
+    if (there) {
+      await (await compiled('preload.js')).companions(controller.signal);
+      return step.done(there.release);
+    }
+    const { buildKernel } = await compiled('build.js');
+    const { kernel: built } = await buildKernel({ version: kernelVersion }, {
+      signal: controller.signal,
+      onProgress: ({ step: what, fraction, remainingS }) => step.at(remainingS === null ? what : `${what}, about ${Math.ceil(remainingS)} s left,`, fraction),
+    });
+    step.done(built.release);
+  } catch (error) {
+    if (error.name !== 'UserError') throw error;
+    step.missing(error.message);
+    if (controller.signal.aborted) process.exit(130);
+    leftOver.push(`the UML kernel → node setup.mjs again when the above is mended`);
+  } finally {
+    process.off('SIGINT', stop).off('SIGTERM', stop);
+  }
+}
+
+// ----
+
+if (Number(process.versions.node.split('.')[0]) < 20) {
+  console.error(`testbed needs Node 20 or newer; this is ${process.version}`);
+  process.exit(1);
+}
+try {
+  await systemPackages();
+  await npmPackages();
+  await compile();
+  await kernel();
+} catch (error) {
+  if (tty) process.stdout.write('\r\x1b[K');
+  console.error(`✗ ${error.message}`);
+  process.exit(1);
+}
+if (leftOver.length > 0) {
+  console.log(`\nStill missing, for you to install:\n${leftOver.map((each) => `  ${each}`).join('\n')}\n`);
+  process.exit(goOn ? 0 : 1);
+}
+console.log(`ready (${seconds(started)})${goOn ? '' : '; try: npx testbed run topologies/parking-lot.yaml'}`);

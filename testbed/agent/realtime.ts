@@ -1,0 +1,69 @@
+/**
+ * Whether a host kept real time: how late the agent's timers ran, CPU time stolen by a hypervisor (/proc/stat),
+ * and softirq budgets used up with packets still waiting (/proc/net/softnet_stat, column 3, time_squeeze).
+ */
+
+import * as fs from 'node:fs';
+import type { Finding } from '../records/raw.js';
+import type { Lateness } from './loop.js';
+
+/** Beyond any of these a run in real time is invalid. Queueing targets of the field are 5 ms and up. */
+export const realTimeBounds = {
+  /** 99 of 100 timers must be this punctual, ns. */
+  lateP99Ns: 1e6,
+  /** No timer may be later, ns. */
+  lateMaxNs: 50e6,
+  /** Share of CPU time stolen. */
+  steal: 0.02,
+  /** time_squeeze events a second. */
+  squeezesPerSecond: 50,
+} as const;
+
+export interface HostTime { readonly stealTicks: number; readonly allTicks: number; readonly squeezes: number }
+
+/** From the texts of /proc/stat and /proc/net/softnet_stat. */
+export function parseHostTime(stat: string, softnet: string): HostTime {
+  const cpu = /^cpu\s+(.*)$/m.exec(stat)?.[1]?.trim().split(/\s+/).map(Number) ?? [];
+  // user nice system idle iowait irq softirq steal (guest times are part of user): proc_stat(5)
+  const allTicks = cpu.slice(0, 8).reduce((sum, ticks) => sum + ticks, 0);
+  let squeezes = 0;
+  for (const line of softnet.split('\n')) squeezes += parseInt(line.trim().split(/\s+/)[2] ?? '0', 16) || 0;
+  return { stealTicks: cpu[7] ?? 0, allTicks, squeezes };
+}
+
+const read = (path: string): string => {
+  try {
+    return fs.readFileSync(path, 'utf8');
+  } catch {
+    return ''; // not readable in some containers: then lateness alone decides
+  }
+};
+export const hostTime = (): HostTime => parseHostTime(read('/proc/stat'), read('/proc/net/softnet_stat'));
+
+export interface RealTimeReport {
+  readonly facts: Readonly<Record<string, number>>;
+  readonly finding: Finding | null;
+}
+
+/** @param seconds how long the run took */
+export function judgeRealTime(lateness: Lateness, before: HostTime, after: HostTime, seconds: number): RealTimeReport {
+  const lateP99Ns = Math.round(lateness.quantile(0.99));
+  const ticks = after.allTicks - before.allTicks;
+  const steal = ticks > 0 ? (after.stealTicks - before.stealTicks) / ticks : 0;
+  const squeezesPerSecond = seconds > 0 ? (after.squeezes - before.squeezes) / seconds : 0;
+  const facts = { timers: lateness.count, lateP99Ns, lateMaxNs: Math.round(lateness.maxNs), missedTicks: lateness.missedTicks, steal, squeezesPerSecond };
+  const bad: string[] = [];
+  const ms = (ns: number): string => `${(ns / 1e6).toFixed(2)} ms`;
+  if (lateP99Ns > realTimeBounds.lateP99Ns) bad.push(`1 of 100 timers ran ${ms(lateP99Ns)} late or more (bound ${ms(realTimeBounds.lateP99Ns)})`);
+  if (lateness.maxNs > realTimeBounds.lateMaxNs) bad.push(`a timer ran ${ms(lateness.maxNs)} late (bound ${ms(realTimeBounds.lateMaxNs)})`);
+  if (steal > realTimeBounds.steal) bad.push(`${(100 * steal).toFixed(1)} % of the CPU time was taken by other virtual machines (bound ${100 * realTimeBounds.steal} %)`);
+  if (squeezesPerSecond > realTimeBounds.squeezesPerSecond) bad.push(`packet processing ran out of its budget ${squeezesPerSecond.toFixed(0)} times a second (bound ${realTimeBounds.squeezesPerSecond})`);
+  if (bad.length === 0) return { facts, finding: null };
+  return {
+    facts,
+    finding: {
+      type: 'finding', level: 'invalid', rule: 'late',
+      message: `this machine was too loaded to keep real time: ${bad.join('; ')}. Run it again on an idle machine, or use virtual time, which no load disturbs (--machine uml --clock virtual).`,
+    },
+  };
+}

@@ -1,0 +1,24 @@
+/** `testbed clean`: removes what crashed runs left behind, and says what it was. */
+
+import type { Command } from 'commander';
+import { deadBootFolders } from '../../kernel/boot-folder.js';
+import { UserError } from '../errors.js';
+import { clean } from '../journal/clean.js';
+
+export function register(program: Command): void {
+  program.command('clean')
+    .description('remove what runs that crashed left on this machine: namespaces, processes, folders, mounts; runs that are going are left alone')
+    .option('--dry-run', 'only say what would be removed')
+    .action(({ dryRun = false }: { dryRun?: boolean }) => {
+      const { removed, failed, live } = clean({ dryRun });
+      for (const what of removed) console.log(`${dryRun ? 'would remove' : 'removed'} ${what}`);
+      const bootFolders = deadBootFolders();
+      for (const dead of bootFolders) {
+        if (!dryRun) dead.remove();
+        console.log(`${dryRun ? 'would remove' : 'removed'} boot folder ${dead.folder} of a guest that is gone`);
+      }
+      if (removed.length === 0 && bootFolders.length === 0) console.log('nothing to clean');
+      if (live.length > 0) console.log(`left alone: ${live.length === 1 ? 'run' : 'runs'} ${live.join(', ')}, still going`);
+      if (failed.length > 0) throw new UserError(`could not remove:\n  ${failed.join('\n  ')}\n${process.getuid?.() === 0 ? 'Mend the reason, then run testbed clean again.' : 'Run testbed clean as the user who ran the scenario, or as root.'}`);
+    });
+}

@@ -1,0 +1,45 @@
+/** `testbed doctor`: what this machine has and lacks, what to install, which machines are usable. */
+
+import pc from 'picocolors';
+import type { Command } from 'commander';
+import { diagnose, type Diagnosis } from '../doctor/doctor.js';
+
+const yes = pc.green('✓');
+const no = pc.red('✗');
+const maybe = pc.yellow('–');
+
+export function render({ system, machines, programs, problems }: Diagnosis): string {
+  const lines = [
+    `${system.os}, Linux ${system.kernel}, Node ${system.node}, ${system.cores} core${system.cores === 1 ? '' : 's'}, ${system.memoryGiB} GiB, ${system.root ? 'root' : 'not root'}`,
+    `cache ${system.cache} (${system.cacheFreeGiB} GiB free)`,
+    '', pc.bold('Machines'),
+  ];
+  const width = Math.max(...machines.map((machine) => machine.name.length));
+  for (const machine of machines) {
+    lines.push(`  ${machine.usable ? yes : maybe} ${machine.name.padEnd(width)}  ${machine.usable ? `${machine.kernel ?? ''}, ${machine.clocks.join(' and ')} time` : machine.notes.join('; ')}`);
+    if (machine.usable) lines.push(...machine.notes.map((note) => `    ${''.padEnd(width)}  ${pc.dim(note)}`));
+    if (machine.fix !== null) lines.push(`    ${''.padEnd(width)}  ${pc.dim(`→ ${machine.fix}`)}`);
+  }
+  lines.push('', pc.bold('Programs'));
+  const nameWidth = Math.max(...programs.map((each) => each.name.length));
+  for (const each of programs) {
+    lines.push(`  ${each.path === null ? (each.required ? no : maybe) : each.fix === null ? yes : maybe} ${each.name.padEnd(nameWidth)}  ${each.path ?? 'missing'}${each.fix === null ? '' : pc.dim(`  for ${each.for} → ${each.fix}`)}`);
+  }
+  lines.push('');
+  if (problems.length === 0) lines.push(`${yes} ready to run`);
+  else lines.push(pc.bold('To mend'), ...problems.map(({ what, fix }) => `  ${no} ${what}\n      → ${fix}`));
+  return lines.join('\n');
+}
+
+export function register(program: Command): void {
+  program
+    .command('doctor')
+    .description('what this machine has and lacks, what to install, which machines are usable')
+    .option('--json', 'as JSON')
+    .action(async (options: { json?: boolean }) => {
+      const diagnosis = await diagnose();
+      console.log(options.json ? JSON.stringify(diagnosis, null, 2) : render(diagnosis));
+      // For scripts: 1 when something stands in the way of every run.
+      if (!diagnosis.machines.some((machine) => machine.usable)) process.exitCode = 1;
+    });
+}

@@ -1,0 +1,64 @@
+#!/usr/bin/env node
+/** The command line: one thin file a command, loaded only when it is the one that runs (start-up time is part of every run). */
+
+import { Command, CommanderError } from 'commander';
+import { UserError } from '../errors.js';
+
+interface CommandModule { register(program: Command): void }
+
+/** Each command's file and its line in the overview. */
+const commands: Readonly<Record<string, { readonly summary: string; readonly load: () => Promise<CommandModule> }>> = {
+  run: { summary: 'run a scenario on a real kernel', load: () => import('./run.js') },
+  sim: { summary: 'run a scenario in the simulator', load: () => import('./sim.js') },
+  plan: { summary: 'show everything a scenario will do, as JSON or as a shell script', load: () => import('./plan.js') },
+  list: { summary: 'list the runs recorded so far', load: () => import('./list.js') },
+  show: { summary: 'show the figures of a run', load: () => import('./show.js') },
+  kernel: { summary: 'build, list and remove User-Mode Linux kernels', load: () => import('./kernel.js') },
+  doctor: { summary: 'say what this machine has and lacks', load: () => import('./doctor.js') },
+  clean: { summary: 'remove what crashed runs left behind, and only that', load: () => import('./clean.js') },
+  schema: { summary: "print the scenario files' JSON Schema, for editors", load: () => import('./schema.js') },
+};
+
+const version = '0.1.0';
+
+async function main(words: readonly string[]): Promise<number> {
+  const program = new Command('testbed')
+    .description('Network-emulation test bed: says whether a simulator says what a real Linux kernel does.')
+    .version(version)
+    .showHelpAfterError('(see: testbed --help)')
+    .exitOverride();
+  const name = words.find((word) => !word.startsWith('-'));
+  const command = name !== undefined && Object.hasOwn(commands, name) ? commands[name] : undefined;
+  if (command) {
+    (await command.load()).register(program);
+  } else {
+    // The overview and "unknown command": names and summaries are enough.
+    for (const [known, { summary }] of Object.entries(commands)) program.command(known).description(summary).allowUnknownOption();
+    if (words.length === 0) program.outputHelp();
+  }
+  if (words.length > 0) await program.parseAsync([...words], { from: 'user' });
+  return typeof process.exitCode === 'number' ? process.exitCode : 0;
+}
+
+/** Output closed by its reader (`| head`) is not an error of ours. */
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') process.exit(0);
+    throw error;
+  });
+}
+
+main(process.argv.slice(2)).then(
+  (code) => { process.exitCode = code; },
+  (error: unknown) => {
+    if (error instanceof CommanderError) {
+      process.exitCode = error.exitCode === 0 ? 0 : 2;
+    } else if (error instanceof UserError) {
+      process.stderr.write(`${error.message}\n`);
+      process.exitCode = error.exitCode;
+    } else {
+      process.stderr.write(`${error instanceof Error ? error.stack : String(error)}\nThis is a bug in testbed, not in your scenario: please report it with the lines above.\n`);
+      process.exitCode = 70;
+    }
+  },
+);

@@ -1,0 +1,39 @@
+/** `testbed run FILE`: the scenario on a real kernel. */
+
+import { type Command, Option } from 'commander';
+import { runScenario } from '../run/run-scenario.js';
+import { collectSet, memorySize, wholeNumber } from './options.js';
+
+export function register(program: Command): void {
+  program
+    .command('run')
+    .summary('run a scenario on a real kernel')
+    .description('Run a scenario on a real kernel: every varied value with every seed. Results go to a new folder in results/runs.')
+    .argument('<file>', 'scenario file (YAML)')
+    .option('--machine <name>', 'whose kernel: auto, local, uml, uml:6.12, uml:7.3, uml:debian (see: testbed doctor)', 'auto')
+    .addOption(new Option('--clock <clock>', 'virtual: repeatable and as fast as the processor allows (uml only); real: wall-clock time').choices(['virtual', 'real']))
+    .option('--hosts <kind>', 'how hosts are isolated: netns', 'netns')
+    .option('--seed <number>', 'run this seed only', wholeNumber(0, 2 ** 31 - 1))
+    .option('--set <path=value>', "change a value of the scenario, e.g. --set 'topology.links.BL.queue={kind: codel}'", collectSet, [])
+    .option('--out <folder>', 'where run folders go', 'results/runs')
+    .option('--jobs <number>', 'runs at once in virtual time (default: one a core)', wholeNumber(1, 1024))
+    .option('--memory <size>', 'memory of a UML guest', memorySize, 2 ** 30)
+    .option('--no-packets', 'no record of every packet: faster, less exact delays')
+    .option('--no-report', 'no report.html')
+    .option('--dry-run', 'check everything and say what would run, then stop')
+    .action(async (file: string, options: {
+      machine: string; clock?: 'virtual' | 'real'; hosts: string; seed?: number; set: readonly string[]; out: string; jobs?: number; memory: number; packets: boolean; report: boolean; dryRun?: boolean;
+    }) => {
+      process.exitCode = await runScenario({
+        file,
+        engine: { kind: 'kernel', machine: options.machine, hosts: options.hosts, memoryBytes: options.memory, ...(options.clock ? { clock: options.clock } : {}) },
+        set: options.set,
+        out: options.out,
+        packets: options.packets,
+        report: options.report,
+        dryRun: options.dryRun ?? false,
+        ...(options.seed === undefined ? {} : { seed: options.seed }),
+        ...(options.jobs === undefined ? {} : { jobs: options.jobs }),
+      });
+    });
+}

@@ -1,0 +1,103 @@
+/** Finding runs on disk: every folder of the results folder that is a run (run.json) or a set (sub-folders that are). Reads run.json only. */
+
+import * as fs from 'node:fs';
+import * as path from 'node:path';
+import { UserError } from '../errors.js';
+import { readRunJson } from '../records/run-json.js';
+import type { RunJson } from '../records/run-json.js';
+
+export const defaultResults = path.join('results', 'runs');
+
+export interface FoundRun { readonly id: string; readonly dir: string; readonly run: RunJson | null }
+export interface Found {
+  /** The folder's name. */
+  readonly id: string;
+  readonly dir: string;
+  /** One for a run of its own; a set's runs. */
+  readonly runs: readonly FoundRun[];
+  readonly set: boolean;
+  /** Earliest start, ISO 8601; '' when no run.json tells. */
+  readonly started: string;
+}
+
+/** @returns runs and sets, oldest first. @throws UserError when the folder cannot be read */
+export function findRuns(resultsDir: string): Found[] {
+  let entries: fs.Dirent[];
+  try {
+    entries = fs.readdirSync(resultsDir, { withFileTypes: true });
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return [];
+    throw new UserError(`${resultsDir}: cannot read the results folder (${error instanceof Error ? error.message : String(error)}); name another with --out DIR`);
+  }
+  return entries.flatMap((entry) => (entry.isDirectory() ? found(path.join(resultsDir, entry.name)) ?? [] : []))
+    .sort((a, b) => (a.started < b.started ? -1 : a.started > b.started ? 1 : a.id < b.id ? -1 : 1));
+}
+
+/** What a folder is; null when it is neither a run nor a set. */
+export function found(dir: string): Found | null {
+  const id = path.basename(path.resolve(dir));
+  const own = readRunJson(dir);
+  if (own !== null || fs.existsSync(path.join(dir, 'run.json')) || fs.existsSync(path.join(dir, 'raw', 'plan.json'))) {
+    return { id, dir, runs: [{ id, dir, run: own }], set: false, started: own?.started ?? '' };
+  }
+  let names: string[];
+  try {
+    names = fs.readdirSync(dir, { withFileTypes: true }).filter((entry) => entry.isDirectory()).map((entry) => entry.name).sort();
+  } catch {
+    return null;
+  }
+  const runs = names.flatMap((name): FoundRun[] => {
+    const run = readRunJson(path.join(dir, name));
+    return run === null ? [] : [{ id: `${id}/${name}`, dir: path.join(dir, name), run }];
+  });
+  if (runs.length === 0) return null;
+  return { id, dir, runs, set: true, started: runs.reduce((least, { run }) => (run!.started < least ? run!.started : least), runs[0]!.run!.started) };
+}
+
+/**
+ * A run or set by folder, id, unique beginning of an id, unique ending after a `-`, or `last`.
+ * @throws UserError when there is none, or several; names those that come near
+ */
+export function resolveRun(name: string, resultsDir: string): Found {
+  const asFolder = fs.existsSync(name) && fs.statSync(name).isDirectory() ? found(name) : null;
+  if (asFolder !== null) return asFolder;
+  const all = findRuns(resultsDir);
+  if (all.length === 0) throw new UserError(`no run in ${resultsDir}; start one with: testbed run FILE`);
+  if (name === 'last') return all[all.length - 1]!;
+  const slash = name.indexOf('/');
+  const wanted = slash < 0 ? name : name.slice(0, slash);
+  const exact = all.filter((candidate) => candidate.id === wanted);
+  const matches = exact.length > 0 ? exact : all.filter((candidate) => candidate.id.startsWith(wanted) || candidate.id.split('-').at(-1)!.startsWith(wanted));
+  if (wanted === '' || matches.length === 0) {
+    throw new UserError(`no run ${JSON.stringify(name)} in ${resultsDir}; near: ${nearest(wanted, all.map(({ id }) => id)).join(', ')} (testbed list shows all)`);
+  }
+  if (matches.length > 1) {
+    const shown = matches.slice(-5).map(({ id }) => id);
+    throw new UserError(`${JSON.stringify(name)} may be any of ${matches.length} runs in ${resultsDir}: ${shown.join(', ')}${matches.length > 5 ? ', …' : ''}; give more of its name, or \`last\``);
+  }
+  const match = matches[0]!;
+  if (slash < 0) return match;
+  const part = name.slice(slash + 1);
+  const inside = match.runs.filter((run) => run.id.slice(match.id.length + 1).startsWith(part));
+  const one = inside.find((run) => run.id.slice(match.id.length + 1) === part) ?? (inside.length === 1 ? inside[0] : undefined);
+  if (!match.set || one === undefined) {
+    throw new UserError(`${inside.length > 1 ? 'several runs' : 'no run'} ${JSON.stringify(part)} in ${match.id}; near: ${nearest(part, match.runs.map((run) => run.id.slice(match.id.length + 1))).join(', ')}`);
+  }
+  return { id: one.id, dir: one.dir, runs: [one], set: false, started: one.run?.started ?? '' };
+}
+
+/** The five names closest by edit distance of their beginnings. */
+export function nearest(name: string, candidates: readonly string[]): string[] {
+  return candidates.map((candidate) => [Math.min(editDistance(name, candidate.slice(0, Math.max(name.length, 1))), editDistance(name, candidate.split('-').at(-1)!)), candidate] as const)
+    .sort(([a, left], [b, right]) => a - b || (left < right ? -1 : 1)).slice(0, 5).map(([, candidate]) => candidate);
+}
+
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)));
+    row = next;
+  }
+  return row[b.length]!;
+}

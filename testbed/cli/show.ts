@@ -1,0 +1,37 @@
+/** `testbed show RUN`: the figures of a run or set, by id, unique part of an id, folder, or `last`. */
+
+import * as fs from 'node:fs';
+import * as path from 'node:path';
+import type { Command } from 'commander';
+import { readMetrics, summarise } from '../analysis/summary.js';
+import { reportName } from '../report/report.js';
+import { readSummary } from '../report/set-report.js';
+import { runTable, summaryTable } from '../report/terminal.js';
+import { defaultResults, resolveRun } from './runs.js';
+
+export function register(program: Command): void {
+  program.command('show').description('show the figures of a run').argument('<run>', 'id, unique beginning of an id, folder, or `last`')
+    .option('--out <dir>', 'folder of the runs', defaultResults)
+    .option('--json', 'print metrics.json or summary.json')
+    .action(async (name: string, options: { out: string; json?: true }) => {
+      process.stdout.write(`${await show(name, options.out, options.json ?? false)}\n`);
+    });
+}
+
+/** @throws UserError when the run is not found */
+export async function show(name: string, resultsDir: string, json = false): Promise<string> {
+  const entry = resolveRun(name, resultsDir);
+  if (entry.set) {
+    const summary = readSummary(entry.dir) ?? await summarise(entry.dir);
+    return json ? JSON.stringify(summary, null, 2) : [summaryTable(summary), files(entry.dir)].join('\n\n');
+  }
+  const metrics = readMetrics(entry.dir);
+  if (json) return JSON.stringify(metrics, null, 2);
+  const text = runTable(metrics, entry.runs[0]!.run);
+  return [text === '' ? `${entry.id}: nothing was recorded` : text, metrics === null ? 'No figures: metrics.json is missing (the run did not get that far).' : '', files(entry.dir)].filter((part) => part !== '').join('\n\n');
+}
+
+function files(dir: string): string {
+  const report = path.join(dir, reportName);
+  return fs.existsSync(report) ? `Report: ${report}` : `Folder: ${dir}`;
+}

@@ -1,0 +1,33 @@
+/** `testbed sim FILE`: the same scenario in the packet-level simulator, with the same tables as a run on a kernel. */
+
+import type { Command } from 'commander';
+import { runScenario } from '../run/run-scenario.js';
+import { collectSet, wholeNumber } from './options.js';
+
+export function register(program: Command): void {
+  program
+    .command('sim')
+    .summary('run a scenario in the simulator')
+    .description('Run a scenario in the packet-level simulator: every varied value with every seed. Results go to a new folder in results/runs.')
+    .argument('<file>', 'scenario file (YAML)')
+    .option('--seed <number>', 'run this seed only', wholeNumber(0, 2 ** 31 - 1))
+    .option('--set <path=value>', "change a value of the scenario, e.g. --set 'topology.links.BL.queue={kind: codel}'", collectSet, [])
+    .option('--out <folder>', 'where run folders go', 'results/runs')
+    .option('--jobs <number>', 'runs at once (default: one a core)', wholeNumber(1, 1024))
+    .option('--no-packets', 'no record of every packet: faster, less exact delays')
+    .option('--no-report', 'no report.html')
+    .option('--dry-run', 'check everything and say what would run, then stop')
+    .action(async (file: string, options: { seed?: number; set: readonly string[]; out: string; jobs?: number; packets: boolean; report: boolean; dryRun?: boolean }) => {
+      process.exitCode = await runScenario({
+        file,
+        engine: { kind: 'sim' },
+        set: options.set,
+        out: options.out,
+        packets: options.packets,
+        report: options.report,
+        dryRun: options.dryRun ?? false,
+        ...(options.seed === undefined ? {} : { seed: options.seed }),
+        ...(options.jobs === undefined ? {} : { jobs: options.jobs }),
+      });
+    });
+}

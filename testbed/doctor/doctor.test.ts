@@ -1,0 +1,36 @@
+/** `testbed doctor`, on whatever machine this is. */
+
+import assert from 'node:assert/strict';
+import { render } from '../cli/doctor.js';
+import { diagnose } from './doctor.js';
+import { mkdtempSync, rmSync } from 'node:fs';
+import * as os from 'node:os';
+import * as path from 'node:path';
+
+describe('testbed doctor', () => {
+  it('says of every machine whether it is usable, and if not why and what to do', async () => {
+    const diagnosis = await diagnose();
+    const names = diagnosis.machines.map(({ name }) => name);
+    for (const name of ['local', 'uml:6.12', 'uml:7.3', 'uml:debian']) assert.ok(names.includes(name), name);
+    for (const machine of diagnosis.machines) assert.ok(machine.usable || (machine.notes.length > 0 && machine.fix !== undefined), machine.name);
+    for (const program of diagnosis.programs) assert.equal(program.path === null && program.fix === null, false, `${program.name} is missing without a fix`);
+    assert.deepEqual(JSON.parse(JSON.stringify(diagnosis)), diagnosis);
+    const text = render(diagnosis);
+    for (const name of [...names, 'iperf3', 'flent', 'docker socket']) assert.ok(text.includes(name), name);
+  });
+
+  it('names the kernel to build for a user who has none', async () => {
+    const empty = mkdtempSync(path.join(os.tmpdir(), 'testbed-doctor-'));
+    const before = process.env['TESTBED_CACHE'];
+    process.env['TESTBED_CACHE'] = empty;
+    try {
+      const { machines, problems } = await diagnose();
+      assert.equal(machines.find(({ name }) => name === 'uml:6.12')!.usable, false);
+      assert.match(problems.find(({ what }) => what === 'no kernel for virtual time')!.fix, /testbed kernel build/);
+    } finally {
+      if (before === undefined) delete process.env['TESTBED_CACHE'];
+      else process.env['TESTBED_CACHE'] = before;
+      rmSync(empty, { recursive: true });
+    }
+  });
+});

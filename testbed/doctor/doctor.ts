@@ -1,0 +1,143 @@
+/**
+ * What this machine has and lacks: which machines (kernels) a run could use here and why not, which programs are
+ * missing and what installs them. It starts nothing and changes nothing.
+ */
+
+import { existsSync, readFileSync, statfsSync } from 'node:fs';
+import * as os from 'node:os';
+import { connect } from 'node:net';
+import { deadBootFolders } from '../../kernel/boot-folder.js';
+import { missingBuildTools } from '../../kernel/build.js';
+import { builtKernels, kernelsFolder } from '../../kernel/cache.js';
+import { memoryFolder } from '../../kernel/memory.js';
+import { builtCompanions } from '../../kernel/preload.js';
+import { cacheFolder, findProgram } from '../../kernel/project.js';
+import { debianName, testedVersions } from '../../kernel/versions.js';
+import { lacking, mayUseNamespaces, needsRight } from '../machines/local.js';
+import { openMachine } from '../machines/registry.js';
+import { agentFile } from '../machines/uml.js';
+import type { Need } from '../machines/needs.js';
+import { howToInstall, purposeOf } from './packages.js';
+
+export interface ProgramState { readonly name: string; readonly path: string | null; readonly for: string; readonly fix: string | null; readonly required: boolean }
+export interface MachineState {
+  readonly name: string;
+  readonly usable: boolean;
+  readonly kernel: string | null;
+  readonly clocks: readonly string[];
+  /** Why not, or what it lacks although usable. */
+  readonly notes: readonly string[];
+  readonly fix: string | null;
+}
+export interface Diagnosis {
+  readonly system: { readonly os: string; readonly kernel: string; readonly node: string; readonly cores: number; readonly memoryGiB: number; readonly root: boolean; readonly cache: string; readonly cacheFreeGiB: number };
+  readonly machines: readonly MachineState[];
+  readonly programs: readonly ProgramState[];
+  /** Things to mend, most important first; empty: nothing. */
+  readonly problems: readonly { readonly what: string; readonly fix: string }[];
+}
+
+/** Without these no run works; the others are for what their line says. */
+const required = ['ip', 'tc', 'mount'];
+const optional = ['iperf3', 'ping', 'nsenter', 'unshare', 'setpriv', 'modprobe', 'gcc', 'make', 'flex', 'bison', 'bc', 'xz', 'linux.uml', 'flent', 'netperf', 'irtt', 'fping'];
+
+/** Queue disciplines a scenario may ask the local kernel for. */
+const qdiscs = ['htb', 'tbf', 'netem', 'red', 'choke', 'sfq', 'sfb', 'codel', 'fq_codel', 'pie', 'fq_pie', 'cake', 'hhf', 'fq', 'drr', 'dualpi2', 'ingress'];
+
+const program = (name: string): ProgramState => {
+  const found = findProgram(name);
+  return { name, path: found, for: purposeOf(name), fix: found === null ? howToInstall([name]) : null, required: required.includes(name) };
+};
+
+async function localMachine(): Promise<MachineState> {
+  const base = { name: 'local', kernel: os.release(), clocks: ['real'] };
+  if (process.platform !== 'linux') return { ...base, usable: false, notes: ['this is not Linux'], fix: null };
+  const tools = ['ip', 'tc', 'unshare', 'nsenter'].filter((name) => findProgram(name) === null);
+  if (tools.length > 0) return { ...base, usable: false, notes: [`needs ${tools.join(', ')}`], fix: howToInstall(tools) };
+  if (!mayUseNamespaces()) return { ...base, usable: false, notes: [`needs ${needsRight.what}`], fix: needsRight.fix };
+  const need = (name: string): Need => ({ type: 'qdisc', name, by: 'doctor', options: ['?'], modules: [`sch_${name}`] });
+  const veth: Need = { type: 'device', name: 'veth', by: 'doctor', options: ['VETH'], modules: ['veth'] };
+  const lacks = (await lacking([veth, ...qdiscs.map(need)])).map((each) => each.need.name);
+  if (lacks.includes('veth')) return { ...base, usable: false, notes: ['this kernel has no network namespaces with veth'], fix: '--machine uml' };
+  return {
+    ...base, usable: true,
+    notes: lacks.length > 0 ? [`its kernel has no ${lacks.join(', ')}${lacks.includes('netem') ? ': without netem no link can have a delay' : ''}`] : [],
+    fix: lacks.length > 0 ? 'for those: --machine uml' : null,
+  };
+}
+
+function umlMachine(name: string): MachineState {
+  const { info } = openMachine(`uml:${name}`);
+  const base = { name: info.name, kernel: info.kernel, clocks: info.clocks };
+  if (process.platform !== 'linux' || process.arch !== 'x64') return { ...base, usable: false, notes: ['UML needs Linux on x86-64'], fix: null };
+  if (info.kernel === null) return { ...base, usable: false, clocks: [], notes: [name === debianName ? 'not installed' : 'not built'], fix: name === debianName ? howToInstall(['linux.uml']) : `testbed kernel build ${name}` };
+  if (!builtCompanions() && findProgram('gcc') === null && findProgram('cc') === null) return { ...base, usable: false, notes: ['needs a C compiler once'], fix: howToInstall(['gcc']) };
+  try {
+    memoryFolder(2 ** 30);
+  } catch (error) {
+    return { ...base, usable: false, notes: [(error as Error).message], fix: 'set TMPDIR' };
+  }
+  const kernel = builtKernels().find((built) => built.name === name);
+  return { ...base, usable: true, notes: kernel && kernel.notAsAsked.length > 0 ? [`without ${kernel.notAsAsked.join(', ')}`] : [], fix: null };
+}
+
+/** Whether something answers on a container engine's socket. */
+function dockerSocket(): Promise<{ readonly path: string; readonly answers: boolean } | null> {
+  const runtime = process.env['XDG_RUNTIME_DIR'];
+  const host = process.env['DOCKER_HOST'];
+  const candidates = [host?.startsWith('unix://') ? host.slice('unix://'.length) : '', '/var/run/docker.sock', ...(runtime ? [`${runtime}/docker.sock`, `${runtime}/podman/podman.sock`] : []), '/run/podman/podman.sock'];
+  const path = candidates.find((each) => each !== '' && existsSync(each));
+  if (path === undefined) return Promise.resolve(null);
+  return new Promise((resolve) => {
+    const socket = connect(path);
+    const done = (answers: boolean): void => { socket.destroy(); resolve({ path, answers }); };
+    socket.setTimeout(1000, () => { done(false); }).once('connect', () => { done(true); }).once('error', () => { done(false); });
+  });
+}
+
+function osName(): string {
+  try {
+    return /^PRETTY_NAME="?([^"\n]*)/m.exec(readFileSync('/etc/os-release', 'utf8'))?.[1] ?? os.type();
+  } catch {
+    return os.type();
+  }
+}
+
+function freeGiB(folder: string): number {
+  for (let at = folder; ; at = at.slice(0, at.lastIndexOf('/')) || '/') {
+    if (!existsSync(at)) continue;
+    const { bavail, bsize } = statfsSync(at);
+    return Math.round((bavail * bsize) / 2 ** 30);
+  }
+}
+
+export async function diagnose(): Promise<Diagnosis> {
+  const programs = [...required, ...optional].map(program);
+  const docker = await dockerSocket();
+  programs.push({
+    name: 'docker socket', path: docker?.path ?? null, for: docker && !docker.answers ? 'end hosts in containers (there, but nothing answers)' : purposeOf('docker'),
+    fix: docker?.answers ? null : docker ? 'start the container engine' : howToInstall(['docker']), required: false,
+  });
+  const names = [...new Set([...testedVersions, ...builtKernels().map((kernel) => kernel.name), debianName])];
+  const machines = [await localMachine(), ...names.map(umlMachine)];
+
+  const problems: { what: string; fix: string }[] = [];
+  const lackingPrograms = programs.filter((each) => each.required && each.path === null).map((each) => each.name);
+  if (lackingPrograms.length > 0) problems.push({ what: `no run works without ${lackingPrograms.join(', ')}`, fix: howToInstall(lackingPrograms) });
+  if (!existsSync(agentFile())) problems.push({ what: 'testbed is not built', fix: 'npm run setup' });
+  if (!machines.some((machine) => machine.usable && machine.clocks.includes('virtual'))) {
+    const tools = missingBuildTools();
+    problems.push({ what: 'no kernel for virtual time', fix: tools.length > 0 ? `${howToInstall(tools)}; then testbed kernel build` : 'testbed kernel build' });
+  }
+  const traffic = ['iperf3', 'ping'].filter((name) => findProgram(name) === null);
+  if (traffic.length > 0) problems.push({ what: `scenarios that use ${traffic.join(', ')} cannot run`, fix: howToInstall(traffic) });
+  const dead = deadBootFolders();
+  if (dead.length > 0) problems.push({ what: `${dead.length} boot folders of guests that were killed`, fix: 'testbed clean' });
+  return {
+    system: {
+      os: osName(), kernel: os.release(), node: process.version, cores: os.availableParallelism(), memoryGiB: Math.round(os.totalmem() / 2 ** 30), root: process.getuid?.() === 0,
+      cache: cacheFolder(), cacheFreeGiB: freeGiB(kernelsFolder()),
+    },
+    machines, programs, problems,
+  };
+}

@@ -1,0 +1,106 @@
+/**
+ * Nodes as network namespaces of the calling thread (unshare, setns), each kept by a bind mount in /run/netns as ip-netns(8) does, so that
+ * `ip netns exec TAG-NAME …` works while a run goes.
+ */
+
+import { closeSync, existsSync, mkdirSync, openSync, readdirSync, rmdirSync, unlinkSync } from 'node:fs';
+import { UserError } from '../errors.js';
+import { unmountAll } from '../journal/clean.js';
+import type { Journal } from '../journal/journal.js';
+import { close, mount, open, setns, SystemError, unshare } from '../linux/libc.js';
+import type { Hosts, NodeName } from './hosts.js';
+
+const CLONE_NEWNET = 0x40000000;
+const MS_BIND = 4096;
+const O_RDONLY_CLOEXEC = 0o2000000;
+const here = '/proc/thread-self/ns/net';
+export const netnsFolder = '/run/netns';
+
+interface Made { readonly path: string; readonly fd: number; readonly journalId: number | undefined }
+
+/** @param journal null inside a guest, which vanishes as a whole */
+export function netnsHosts(tag: string, journal: Journal | null): Hosts {
+  const made = new Map<string, Made>();
+  const pending = new Map<string, number>();
+  let folderId: number | undefined;
+  let madeFolder = false;
+  const home = open(here, O_RDONLY_CLOEXEC);
+  let inNode = false;
+
+  const pathOf = ({ netns }: NodeName): string => `${netnsFolder}/${tag}-${netns}`;
+  function make(node: NodeName, journalId: number | undefined): void {
+    const path = pathOf(node);
+    closeSync(openSync(path, 'wx', 0o444));
+    try {
+      unshare(CLONE_NEWNET);
+      mount(here, path, 'none', MS_BIND, null);
+    } catch (error) {
+      unlinkSync(path);
+      if (journalId !== undefined) journal?.removed(journalId);
+      if (error instanceof SystemError) throw new UserError(`cannot make the network namespace of ${node.node}: ${error.message}; run as root, or use --machine uml`, 1, { cause: error });
+      throw error;
+    }
+    made.set(node.node, { path, fd: open(here, O_RDONLY_CLOEXEC), journalId });
+  }
+  const entryOf = (node: string): Made => {
+    const one = made.get(node);
+    if (one === undefined) throw new Error(`no node ${node}`);
+    return one;
+  };
+
+  return {
+    kind: 'netns',
+    create: (nodes, inside) => {
+      if (!existsSync(netnsFolder)) {
+        folderId = journal?.add({ kind: 'empty-folder', path: netnsFolder })[0];
+        mkdirSync(netnsFolder, { mode: 0o755 });
+        madeFolder = true;
+      }
+      for (const node of nodes) {
+        if (existsSync(pathOf(node))) throw new UserError(`the network namespace ${tag}-${node.netns} of ${node.node} is there already; run testbed clean, or end the run that uses it`);
+      }
+      const ids = journal?.add(...nodes.map((node) => ({ kind: 'namespace' as const, path: pathOf(node) })));
+      nodes.forEach((node, index) => { if (ids) pending.set(node.node, ids[index]!); });
+      inNode = true;
+      try {
+        nodes.forEach((node, index) => {
+          make(node, ids?.[index]);
+          pending.delete(node.node);
+          inside(node.node);
+        });
+      } finally {
+        setns(home, CLONE_NEWNET);
+        inNode = false;
+      }
+    },
+    inside: (node, call) => {
+      if (inNode) throw new Error(`inNode(${node}) inside another inNode`);
+      setns(entryOf(node).fd, CLONE_NEWNET);
+      inNode = true;
+      try {
+        return call();
+      } finally {
+        setns(home, CLONE_NEWNET);
+        inNode = false;
+      }
+    },
+    namespaceFd: (node) => entryOf(node).fd,
+    namespacePath: (node) => entryOf(node).path,
+    remove: () => {
+      const ids: number[] = [...pending.values()];
+      for (const { path, fd, journalId } of made.values()) {
+        close(fd);
+        unmountAll(path);
+        unlinkSync(path);
+        if (journalId !== undefined) ids.push(journalId);
+      }
+      made.clear();
+      pending.clear();
+      journal?.removed(...ids);
+      if (madeFolder && existsSync(netnsFolder) && readdirSync(netnsFolder).length === 0) rmdirSync(netnsFolder);
+      if (folderId !== undefined) journal?.removed(folderId);
+      madeFolder = false;
+      close(home);
+    },
+  };
+}

@@ -1,0 +1,74 @@
+/** Machines by the name a user writes after `--machine`. One line each. */
+
+import { UserError } from '../errors.js';
+import type { Plan } from '../plan/plan.js';
+import { Local } from './local.js';
+import type { Machine, Missing } from './machine.js';
+import { Uml } from './uml.js';
+
+export interface MachineOptions {
+  /** Memory of a UML guest, bytes; default 1 GiB. */
+  readonly memoryBytes?: number;
+  /** Wall time without any progress after which a run is ended, ms. */
+  readonly watchdogMs?: number;
+  /** The agent's program, for tests; default the bundled one. */
+  readonly agent?: string;
+}
+
+/** The part before a colon → the machine; `rest` is what follows it. */
+const machines: Readonly<Record<string, (rest: string, options: MachineOptions) => Machine>> = {
+  local: (rest, options) => {
+    if (rest !== '') throw new UserError(`machine local:${rest}: local takes nothing after it`, 2);
+    return new Local(options);
+  },
+  uml: (rest, options) => new Uml(rest, options),
+};
+
+/** For help and messages. */
+export const machineForms = ['auto', 'local', 'uml', 'uml:6.12', 'uml:7.3', 'uml:newest', 'uml:debian', 'uml:NAME (a kernel built with --source)'] as const;
+
+/** @throws UserError for a name that is none (not for `auto`, which chooseMachine resolves) */
+export function openMachine(name: string, options: MachineOptions = {}): Machine {
+  const colon = name.indexOf(':');
+  const [kind, rest] = colon < 0 ? [name, ''] : [name.slice(0, colon), name.slice(colon + 1)];
+  if (!Object.hasOwn(machines, kind) || (colon >= 0 && rest === '')) throw new UserError(`machine ${JSON.stringify(name)}: expected one of ${machineForms.join(', ')}`, 2);
+  return machines[kind]!(rest, options);
+}
+
+export interface Choice {
+  readonly machine: Machine;
+  readonly clock: 'virtual' | 'real';
+  /** Why `auto` did not take the local kernel; empty when it did, or a machine was named. */
+  readonly notLocal: readonly Missing[];
+}
+
+/**
+ * The machine to run the plans on, checked against every one of them. `auto`: local if it has everything, else uml.
+ * @param clock what the user asked for; absent: virtual where the machine can
+ * @throws UserError with everything that is missing and how to get it
+ */
+export async function chooseMachine(name: string, plans: readonly Plan[], clock: 'virtual' | 'real' | undefined, options: MachineOptions = {}): Promise<Choice> {
+  if (name !== 'auto') {
+    const machine = openMachine(name, options);
+    const used = clock ?? (machine.info.clocks.includes('virtual') ? 'virtual' : 'real');
+    const missing = await checkAll(machine, plans, used);
+    if (missing.length > 0) throw new UserError(`${machine.info.name} cannot run this:\n${list(missing)}`);
+    return { machine, clock: used, notLocal: [] };
+  }
+  const local = openMachine('local', options);
+  const notLocal = await checkAll(local, plans, clock ?? 'real');
+  if (notLocal.length === 0) return { machine: local, clock: 'real', notLocal };
+  const uml = openMachine('uml', options);
+  const used = clock ?? 'virtual';
+  const notUml = await checkAll(uml, plans, used);
+  if (notUml.length === 0) return { machine: uml, clock: used, notLocal };
+  throw new UserError(`no machine here can run this.\nlocal lacks:\n${list(notLocal)}\n${uml.info.name} lacks:\n${list(notUml)}`);
+}
+
+async function checkAll(machine: Machine, plans: readonly Plan[], clock: 'virtual' | 'real'): Promise<Missing[]> {
+  const all = new Map<string, Missing>();
+  for (const plan of plans) for (const missing of await machine.check(plan, clock)) all.set(missing.what, missing);
+  return [...all.values()];
+}
+
+const list = (missing: readonly Missing[]): string => missing.map(({ what, fix }) => `  ${what}\n    → ${fix}`).join('\n');

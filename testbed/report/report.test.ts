@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict';
+import * as fs from 'node:fs';
+import * as os from 'node:os';
+import * as path from 'node:path';
+import { computeMetrics } from '../analysis/metrics.js';
+import { summarise } from '../analysis/summary.js';
+import { UserError } from '../errors.js';
+import { ingest } from '../records/ingest.js';
+import { writeRunJson } from '../records/run-json.js';
+import type { RunJson } from '../records/run-json.js';
+import { runJson, writeSyntheticRaw } from '../records/synthetic-raw.js';
+import type { SyntheticOptions } from '../records/synthetic-raw.js';
+import { formatBps, formatCount, formatMs, formatPercent, formatSeconds } from './format.js';
+import { writeReport } from './report.js';
+import { linePlot, ticks } from './svg.js';
+import { runTable, summaryTable, textTable } from './terminal.js';
+
+/** Tags that are opened are closed, in order: enough to know that no text broke the markup. */
+function assertWellFormed(html: string): void {
+  const open: string[] = [];
+  const voids = new Set(['meta', '!doctype']);
+  for (const [, close, name, selfClosed] of html.replace(/<style>[^]*?<\/style>/, '').matchAll(/<(\/?)([a-z0-9!]+)[^>]*?(\/?)>/gi)) {
+    if (close) assert.equal(open.pop(), name);
+    else if (!selfClosed && !voids.has(name!.toLowerCase())) open.push(name!);
+  }
+  assert.deepEqual(open, []);
+}
+function assertSelfContained(html: string): void {
+  assert.doesNotMatch(html, /\b(?:src|xlink:href)\s*=|@import|url\(|<script|<link|https?:\/\//i);
+}
+
+describe('report', function reportTests() {
+  this.timeout(60_000);
+  let folder: string;
+  beforeEach(() => { folder = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-report-')); });
+  afterEach(() => { fs.rmSync(folder, { recursive: true, force: true }); });
+
+  async function makeRun(dir: string, options: SyntheticOptions, over: Partial<RunJson> | null = {}): Promise<string> {
+    const plan = writeSyntheticRaw(dir, options);
+    await ingest(dir);
+    if (over !== null) writeRunJson(dir, runJson({ name: plan.name, seed: plan.seed, varied: plan.varied, ...over }));
+    await computeMetrics(dir);
+    return fs.readFileSync(await writeReport(dir), 'utf8');
+  }
+  const titles = (html: string): string[] => [...html.matchAll(/<h3>([^<]*)<\/h3>/g)].map((match) => match[1]!);
+
+  it('shows every plot and figure of a run on one page without the network', async () => {
+    const html = await makeRun(folder, { packets: 5000, load: 1.1, limitPackets: 40, shortFlows: 20 });
+    assertWellFormed(html);
+    assertSelfContained(html);
+    assert.deepEqual(titles(html), ['Queueing delay over time', 'Queueing delay, cumulative', 'Backlog over time', 'Drops over time', 'Throughput per flow', 'Congestion window', 'Flow completion time', 'Probe round trip']);
+    assert.doesNotMatch(html, /NaN|undefined|Infinity/);
+    for (const text of ['synthetic', 'uml:6.12', '6.12.117', 'seed 1', '0123456789abcdef', 'S × 4', 'pfifo']) assert.ok(html.includes(text), text);
+    assert.ok(html.length < 400_000);
+  });
+
+  it('stays light however many flows and packets there are', async () => {
+    const html = await makeRun(folder, { packets: 60_000, flows: 120, rateBps: 100e6, load: 1.05 });
+    assert.ok(html.length < 2e6, String(html.length));
+    assert.match(html, /first 40 of 120 long flows/);
+  });
+
+  it('draws the page of an empty run, saying what there is nothing to show for', async () => {
+    const html = await makeRun(folder, { packets: 0 }, { status: 'failed', error: 'the guest <did> not boot', ended: null });
+    assertWellFormed(html);
+    assert.match(html, /Failed<\/strong>the guest &lt;did&gt; not boot/);
+    assert.match(html, /Nothing to show for: queueing delay, its distribution/);
+    assert.doesNotMatch(html, /NaN|undefined|Infinity/);
+  });
+
+  it('puts what makes a run unusable before its figures', async () => {
+    const html = await makeRun(folder, { packets: 500 }, { status: 'invalid', findings: [{ level: 'invalid', rule: 'superpacket', message: 'a packet of 9000 bytes' }, { level: 'warning', rule: 'late', message: '14 ms' }] });
+    assert.ok(html.indexOf('Invalid: do not use these figures') > 0 && html.indexOf('superpacket') < html.indexOf('class="tiles"'));
+    assert.ok(html.includes('Warnings'));
+    fs.rmSync(path.join(folder, 'run.json'));
+    assert.match(fs.readFileSync(await writeReport(folder), 'utf8'), /run\.json is missing/);
+    writeRunJson(folder, runJson({ status: 'incomplete' }));
+    assert.match(fs.readFileSync(await writeReport(folder), 'utf8'), /not counted/);
+  });
+
+  it('shows delay from the sampled backlog where there are no packet records', async () => {
+    const html = await makeRun(folder, { packets: 2000, captures: false, load: 1.05 });
+    assert.match(html, /From the sampled backlog/);
+    assert.ok(titles(html).includes('Queueing delay over time') && titles(html).includes('Throughput per flow'));
+  });
+
+  it('lets no name of the user’s into the markup', async () => {
+    const html = await makeRun(folder, { packets: 300, name: '<script>alert(1)</script>', varied: { 'queue"><b>': "'x'<i>" } });
+    assertWellFormed(html);
+    assert.doesNotMatch(html, /<script|<b>'|<i>/);
+  });
+
+  it('compares the runs of a set, links to each, and lists those not counted', async () => {
+    let run = 0;
+    for (const [queue, limitPackets] of [['pfifo', 100], ['codel', 10]] as const) {
+      for (const seed of [1, 2]) {
+        await makeRun(path.join(folder, `r${++run}`), { packets: 1500, seed, limitPackets, load: 1.1, varied: { queue } }, run === 3 ? { status: 'invalid', findings: [{ level: 'invalid', rule: 'superpacket', message: 'big' }] } : {});
+      }
+    }
+    const summary = await summarise(folder);
+    const html = fs.readFileSync(await writeReport(folder), 'utf8');
+    assertWellFormed(html);
+    assertSelfContained(html);
+    assert.match(html, /1 run is not counted[^]*r3[^]*superpacket: big/);
+    for (const name of ['r1', 'r2', 'r4']) assert.ok(html.includes(`href="${name}/report.html"`));
+    assert.ok(titles(html).includes('BL1 queueing delay, cumulative') && titles(html).includes('BL1 queueing, p95'));
+    assert.doesNotMatch(html, /NaN|undefined|Infinity/);
+    const text = summaryTable(summary);
+    assert.match(text, /pfifo +codel/);
+    assert.match(text, /1 not counted:\n {2}r3: invalid\. superpacket: big/);
+  });
+
+  it('refuses a folder that is neither a run nor a set', async () => {
+    await assert.rejects(writeReport(folder), UserError);
+  });
+
+  it('fits the terminal’s tables into 80 columns, whatever the names', async () => {
+    await makeRun(folder, { packets: 3000, load: 1.1, limitPackets: 30, shortFlows: 10 });
+    const metrics = JSON.parse(fs.readFileSync(path.join(folder, 'metrics.json'), 'utf8')) as Parameters<typeof runTable>[0] & object;
+    const long = { ...metrics, bottlenecks: { ['a-very-long-name-'.repeat(8)]: metrics.bottlenecks['BL1']! } };
+    const text = runTable(long, runJson({ findings: [{ level: 'warning', rule: 'late', message: 'a long message '.repeat(20) }] }));
+    // Colour codes take no columns.
+    for (const line of text.replaceAll(/\u001b\[\d+m/g, '').split('\n').slice(1)) assert.ok(line.length <= 80, line);
+    assert.match(text, /Bottleneck|Bottle/);
+    assert.match(text, /a-very-long/);
+    assert.equal(textTable(['a'], []), '');
+  });
+});
+
+describe('plots', () => {
+  it('put ticks on round numbers inside the range', () => {
+    assert.deepEqual(ticks(0, 10, 5), [0, 2, 4, 6, 8, 10]);
+    assert.deepEqual(ticks(0, 0.03, 3), [0, 0.01, 0.02, 0.03]);
+    assert.deepEqual(ticks(5, 5), [5]);
+  });
+  it('draw equal values and gaps without breaking, and nothing where there is no line', () => {
+    const plot = (points: [number, number | null][]): string => linePlot({ title: 't', x: { label: 'x' }, y: { label: 'y' }, series: [{ name: 's', colour: 0, points }] });
+    assert.equal(plot([[1, 5]]), '');
+    assert.doesNotMatch(plot([[1, 5], [2, 5]]), /NaN|Infinity/);
+    assert.doesNotMatch(plot([[1, 5], [2, null], [3, NaN], [4, 5]]), /NaN|Infinity/);
+    assert.equal(plot([[1, null]]), '');
+  });
+});
+
+describe('figures for people', () => {
+  it('have three digits and a unit', () => {
+    assert.deepEqual([formatMs(5.1234), formatMs(0), formatMs(null), formatSeconds(0.25), formatSeconds(2.5), formatPercent(0.8349), formatBps(19.87e6), formatBps(12), formatCount(1234567)],
+      ['5.12 ms', '0 ms', '–', '250 ms', '2.5 s', '83.5 %', '19.9 Mbit/s', '12 bit/s', '1\u202f234\u202f567']);
+  });
+});

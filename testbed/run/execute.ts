@@ -1,0 +1,135 @@
+/**
+ * One run from Plan to report: makes its folder's run.json, lets the engine execute, then ingests, computes the
+ * metrics and writes the report. run.json is written first (status `running`) and last; whatever happens in between,
+ * what was recorded stays in the folder and the status says what it is worth.
+ */
+
+import * as fs from 'node:fs';
+import * as path from 'node:path';
+import { UserError } from '../errors.js';
+import type { RunOutcome } from '../machines/machine.js';
+import { planHash } from '../plan/hash.js';
+import type { Plan } from '../plan/plan.js';
+import { ingest } from '../records/ingest.js';
+import type { AgentLine, Finding } from '../records/raw.js';
+import { type RunJson, type RunStatus, writeRunJson } from '../records/run-json.js';
+import type { Engine } from './engine.js';
+import { ProgressMeter } from './progress.js';
+
+export interface ExecuteOptions {
+  readonly plan: Plan;
+  readonly engine: Engine;
+  /** Made here. */
+  readonly runDir: string;
+  readonly scenario: unknown;
+  readonly gitCommit: string | null;
+  readonly report: boolean;
+  readonly signal: AbortSignal;
+  readonly onProgress?: (meter: ProgressMeter) => void;
+}
+
+export interface ExecuteResult {
+  readonly runDir: string;
+  readonly status: RunStatus;
+  readonly findings: readonly Finding[];
+  readonly error: string | null;
+}
+
+export async function execute(options: ExecuteOptions): Promise<ExecuteResult> {
+  const { plan, engine, runDir } = options;
+  const raw = path.join(runDir, 'raw');
+  fs.mkdirSync(raw, { recursive: true });
+  fs.writeFileSync(path.join(raw, 'plan.json'), `${JSON.stringify(plan)}\n`);
+  const hash = planHash(plan);
+  const started: RunJson = {
+    schema: 1,
+    name: plan.name,
+    planHash: hash,
+    engine: engine.name,
+    machine: engine.machine,
+    clock: engine.clock,
+    ...(engine.hosts === undefined ? {} : { hosts: engine.hosts }),
+    kernel: null,
+    toolVersions: {},
+    seed: plan.seed,
+    varied: plan.varied,
+    gitCommit: options.gitCommit,
+    started: new Date().toISOString(),
+    ended: null,
+    status: 'running',
+    findings: [],
+    facts: {},
+    counts: {},
+    scenario: options.scenario,
+  };
+  writeRunJson(runDir, started);
+
+  const findings: Finding[] = [];
+  const facts: Record<string, unknown> = {};
+  const meter = new ProgressMeter(plan);
+  const outcome = await settle(engine, {
+    plan, runDir, signal: options.signal,
+    // Names outside the folder derive from the plan in virtual time, so that they cannot change a result; in real time two runs of one plan may be on one machine.
+    tag: engine.clock === 'virtual' ? hash.slice(0, 8) : hash.slice(0, 2) + path.basename(runDir).replace(/[^a-z0-9]/g, '').slice(-6).padStart(6, '0'),
+    onLine: (line: AgentLine): void => {
+      if (line.type === 'finding') findings.push(line);
+      else if (line.type === 'facts') Object.assign(facts, line);
+      else {
+        meter.line(line);
+        options.onProgress?.(meter);
+      }
+    },
+  });
+
+  meter.analysing();
+  options.onProgress?.(meter);
+  const { kernel, toolVersions, ...others } = facts as { kernel?: string; toolVersions?: Record<string, string> };
+  delete (others as { type?: string }).type;
+  let error = outcome.error ?? findings.find((finding) => finding.level === 'failed')?.message ?? null;
+  let counts: Readonly<Record<string, number>> = {};
+  let analysed = false;
+  try {
+    const ingested = await ingest(runDir);
+    findings.push(...ingested.findings);
+    counts = ingested.rows;
+    await (await import('../analysis/metrics.js')).computeMetrics(runDir);
+    analysed = true;
+  } catch (problem) {
+    // The records are still in raw/; what cannot be read of a run that failed is no second failure.
+    if (outcome.status === 'complete' && !(problem instanceof UserError)) throw problem;
+    error ??= problem instanceof Error ? problem.message : String(problem);
+  }
+
+  const status: RunStatus =
+    outcome.status === 'aborted' ? 'incomplete'
+    : outcome.status === 'failed' || !analysed || findings.some((finding) => finding.level === 'failed') ? 'failed'
+    : findings.some((finding) => finding.level === 'invalid') ? 'invalid'
+    : 'complete';
+  const ended: RunJson = {
+    ...started,
+    kernel: kernel === undefined ? null : { release: kernel },
+    toolVersions: toolVersions ?? {},
+    facts: others,
+    findings: findings.map(({ type: _type, ...finding }) => finding),
+    counts,
+    status,
+    ended: new Date().toISOString(),
+    ...(error === null ? {} : { error }),
+  };
+  writeRunJson(runDir, ended);
+  if (options.report && analysed) await (await import('../report/report.js')).writeReport(runDir);
+  return { runDir, status, findings, error };
+}
+
+/** The engine's outcome; an error a user can mend becomes a failed outcome, a bug is recorded in the folder and thrown on. */
+async function settle(engine: Engine, request: Parameters<Engine['execute']>[0]): Promise<RunOutcome> {
+  try {
+    return await engine.execute(request);
+  } catch (error) {
+    if (error instanceof UserError) return { status: 'failed', error: error.message };
+    const { readRunJson } = await import('../records/run-json.js');
+    const run = readRunJson(request.runDir);
+    if (run) writeRunJson(request.runDir, { ...run, status: 'failed', ended: new Date().toISOString(), error: String(error) });
+    throw error;
+  }
+}

@@ -1,0 +1,150 @@
+/**
+ * What `testbed run` and `testbed sim` do: load the scenario, compile its plans, find the engine, run them with
+ * progress shown, and end with the table of figures. Exit codes: 0 complete, 1 a run failed or is invalid,
+ * 2 the scenario is wrong, 3 the machine lacks something, 130 interrupted.
+ */
+
+import * as os from 'node:os';
+import * as path from 'node:path';
+import pc from 'picocolors';
+import { UserError } from '../errors.js';
+import { expandRuns } from '../plan/compile.js';
+import type { Plan } from '../plan/plan.js';
+import { readRunJson } from '../records/run-json.js';
+import { formatTime } from '../units.js';
+import { load } from '../scenario/load.js';
+import { type Engine, kernelEngine } from './engine.js';
+import type { ExecuteResult } from './execute.js';
+import { interruptible } from './interrupt.js';
+import { clockTime } from './progress.js';
+import { makeTopFolder, runFolderName } from './run-folder.js';
+import { StatusLine } from './status-line.js';
+import { executeSet } from './run-set.js';
+import { gitCommit } from './git-commit.js';
+
+export type EngineChoice =
+  | { readonly kind: 'kernel'; readonly machine: string; readonly hosts: string; readonly memoryBytes?: number; readonly clock?: 'virtual' | 'real' }
+  | { readonly kind: 'sim' };
+
+export interface RunScenarioOptions {
+  readonly file: string;
+  readonly engine: EngineChoice;
+  readonly set: readonly string[];
+  readonly out: string;
+  readonly seed?: number;
+  readonly jobs?: number;
+  readonly packets: boolean;
+  readonly report: boolean;
+  readonly dryRun: boolean;
+}
+
+/** @returns the exit code. @throws UserError */
+export async function runScenario(options: RunScenarioOptions): Promise<number> {
+  const scenario = load(options.file, { set: options.packets ? options.set : [...options.set, 'collect.packets=false'] });
+  const plansFor = (clock: 'virtual' | 'real'): readonly Plan[] =>
+    expandRuns(scenario, { clock, ...(options.seed === undefined ? {} : { seeds: [options.seed] }) }).map((run) => run.plan);
+  const { engine, plans } = await chooseEngine(options.engine, plansFor);
+  const first = plans[0]!;
+  const jobs = options.jobs ?? os.availableParallelism();
+  const title = `${first.name}: ${plans.length === 1 ? 'one run' : `${plans.length} runs`} of ${formatTime(first.warmupNs + first.durationNs)} on ${engine.machine} (${engine.clock} time)`;
+  if (options.dryRun) {
+    process.stdout.write(`${title}\n${plans.map((plan) => `  ${runFolderName(plan)}: ${plan.nodes.length} nodes, ${plan.flows.length} flows, ${plan.probes.length} probes\n`).join('')}Nothing was started (--dry-run).\n`);
+    return 0;
+  }
+
+  const topDir = makeTopFolder(options.out, first.name, new Date());
+  const shown = path.relative(process.cwd(), topDir).startsWith('..') ? topDir : path.relative(process.cwd(), topDir);
+  process.stderr.write(`${pc.bold(title)}\n${pc.dim(`→ ${shown}`)}\n`);
+  const interrupt = interruptible();
+  let results: readonly (ExecuteResult | null)[];
+  try {
+    results = await runWithProgress(plans, engine, jobs, topDir, scenario, options.report, interrupt.signal);
+  } finally {
+    interrupt.release();
+  }
+
+  process.stdout.write(`\n${await figures(topDir, plans.length, options.report)}\n`);
+  for (const result of results) {
+    if (result === null || result.status === 'complete') continue;
+    const name = plans.length > 1 ? `${path.basename(result.runDir)}: ` : '';
+    process.stderr.write(`${pc.red(`${name}${result.status}`)}${result.error ? `: ${result.error}` : ''}\n`);
+    if (result.status === 'invalid') for (const finding of result.findings) if (finding.level === 'invalid') process.stderr.write(`  ${finding.rule}: ${finding.message}\n`);
+  }
+  for (const message of new Set(results.flatMap((result) => result?.findings ?? []).filter((finding) => finding.level === 'warning').map((finding) => `${finding.rule}: ${finding.message}`))) {
+    process.stderr.write(`${pc.yellow('warning')} ${message}\n`);
+  }
+  process.stdout.write(`${options.report ? `report: ${path.join(shown, 'report.html')}` : `results: ${shown}`}\n`);
+  if (interrupt.signal.aborted) {
+    process.stderr.write('Interrupted: what was recorded is kept, marked incomplete.\n');
+    return 130;
+  }
+  return results.every((result) => result?.status === 'complete') ? 0 : 1;
+}
+
+/** The table for the terminal; a set gets its summary.json and comparison page on the way. */
+async function figures(topDir: string, runs: number, report: boolean): Promise<string> {
+  const { runTable, summaryTable } = await import('../report/terminal.js');
+  if (runs === 1) {
+    const { readMetrics } = await import('../analysis/summary.js');
+    return runTable(readMetrics(topDir), readRunJson(topDir));
+  }
+  const { summarise } = await import('../analysis/summary.js');
+  const summary = await summarise(topDir);
+  if (report) await (await import('../report/report.js')).writeReport(topDir);
+  return summaryTable(summary);
+}
+
+async function chooseEngine(choice: EngineChoice, plansFor: (clock: 'virtual' | 'real') => readonly Plan[]): Promise<{ readonly engine: Engine; readonly plans: readonly Plan[] }> {
+  if (choice.kind === 'sim') {
+    const { simulatorEngine } = await import('./simulator-engine.js');
+    return { engine: simulatorEngine(os.availableParallelism()), plans: plansFor('virtual') };
+  }
+  if (choice.hosts !== 'netns') throw new UserError(`--hosts ${choice.hosts}: not a kind of host this version has; use netns`, 2);
+  const { chooseMachine } = await import('../machines/registry.js');
+  // What a kernel must have does not depend on the clock, so any plan set serves to choose the machine.
+  const { machine, clock, notLocal } = await chooseMachine(choice.machine, plansFor(choice.clock ?? 'virtual'), choice.clock, choice.memoryBytes === undefined ? {} : { memoryBytes: choice.memoryBytes });
+  if (choice.machine === 'auto' && notLocal.length > 0) {
+    process.stderr.write(pc.dim(`Not on this host's own kernel, which lacks ${notLocal.map(({ what }) => what).join(', ')}.`) + '\n');
+  }
+  return { engine: kernelEngine(machine, clock, choice.hosts, os.availableParallelism()), plans: plansFor(clock) };
+}
+
+async function runWithProgress(plans: readonly Plan[], engine: Engine, jobs: number, topDir: string, scenario: unknown, report: boolean, signal: AbortSignal): Promise<readonly (ExecuteResult | null)[]> {
+  const status = new StatusLine(process.stderr);
+  const title = (plan: Plan): string => [...Object.entries(plan.varied).map(([key, value]) => `${key.split('.').at(-1)} ${value}`), `seed ${plan.seed}`].join(', ');
+  const fractions: number[] = plans.map(() => 0);
+  const active = new Map<number, string>();
+  const startedMs: number[] = plans.map(() => 0);
+  const beganMs = performance.now();
+  let done = 0;
+  const show = (): void => {
+    const fraction = fractions.reduce((sum, value) => sum + value, 0) / plans.length;
+    const spentS = (performance.now() - beganMs) / 1000;
+    const left = fraction > 0.02 && fraction < 1 ? `${clockTime((spentS / fraction) * (1 - fraction))} left` : null;
+    status.set([plans.length > 1 ? `${done} of ${plans.length} done` : null, ...[...active].map(([index, text]) => (plans.length > 1 ? `${title(plans[index]!)}: ${text}` : text)), left].filter((part) => part !== null).join(' · '));
+  };
+  const timer = setInterval(show, 1000);
+  try {
+    return await executeSet({
+      plans, engine, topDir, jobs, scenario, gitCommit: gitCommit(), report, signal,
+      onStart: (index) => { startedMs[index] = performance.now(); active.set(index, 'starting'); show(); },
+      onProgress: (index, meter) => {
+        const { phase, fraction } = meter.read();
+        fractions[index] = fraction;
+        active.set(index, phase === 'traffic' ? `${Math.floor(fraction * 100)} %` : phase);
+        show();
+      },
+      onEnd: (index, result) => {
+        fractions[index] = 1;
+        active.delete(index);
+        done += 1;
+        const wallS = (performance.now() - startedMs[index]!) / 1000;
+        status.line(`${result.status === 'complete' ? pc.green('✓') : pc.red('✗')} ${title(plans[index]!)}: ${result.status}, ${wallS.toFixed(1)} s`);
+        show();
+      },
+    });
+  } finally {
+    clearInterval(timer);
+    status.clear();
+  }
+}

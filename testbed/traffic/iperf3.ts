@@ -1,0 +1,384 @@
+/**
+ * iperf3 as a traffic tool: a server and a client process a flow, each in its host's network namespace (a child
+ * belongs to the namespace its parent's thread is in when it is started). Servers are known to listen before
+ * run time 0. Both ends' output is kept as it was printed: raw/iperf3-<flow>-{client,server}.json and .log.
+ *
+ * What iperf3 cannot tell is asked of the kernel: bytes delivered and retransmissions at the edges of the window
+ * come from INET_DIAG of the data connection, which the client's --cport makes known. A flow's t_end is the end
+ * of its client process, so its completion time includes iperf3's exchange of parameters and results.
+ */
+
+import { execFileSync, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import * as fs from 'node:fs';
+import type { AgentContext, Traffic } from '../agent/context.js';
+import { UserError } from '../errors.js';
+import { TcpLookups, addressHex, openDiag } from '../linux/inet-diag.js';
+import type { TcpDiag, TcpTuple } from '../linux/inet-diag.js';
+import { close } from '../linux/libc.js';
+import type { PlanFlow } from '../plan/plan.js';
+import { FlowLog, emptyRow } from './flow-log.js';
+import type { FlowDraft } from './flow-log.js';
+import { iperf3Figures, parseIperf3Output } from './iperf3-json.js';
+import type { Iperf3Figures } from './iperf3-json.js';
+import { payloadBytes } from './udp-flows.js';
+
+const second = 1e9;
+/** How often a server that does not listen yet is looked at, ns. */
+const listenPoll = 10e6;
+/** A client may take this much longer than told (parameters, results, last retransmissions) before it is asked to end, ns. */
+const overtime = 2 * second;
+/** Waits for children to end after the run, ms: asked to, then made to. */
+const endWaitMs = { asked: 3000, killed: 2000 } as const;
+
+class Program {
+  child: ChildProcess | undefined;
+  ended: { readonly code: number | null; readonly signal: string | null } | undefined;
+  failure: string | undefined;
+  /** We asked it to end. */
+  interrupted = false;
+  private readonly waiting: (() => void)[] = [];
+
+  constructor(readonly outPath: string, readonly logPath: string) {}
+
+  start(args: readonly string[], onEnd: () => void): void {
+    const out = fs.openSync(this.outPath, 'w');
+    const log = fs.openSync(this.logPath, 'w');
+    try {
+      const child = spawn('iperf3', args, { stdio: ['ignore', out, log] });
+      this.child = child;
+      child.on('error', (error) => { this.failure = error.message; this.over({ code: null, signal: null }, onEnd); });
+      child.on('exit', (code, signal) => this.over({ code, signal }, onEnd));
+    } finally {
+      fs.closeSync(out);
+      fs.closeSync(log);
+    }
+  }
+
+  private over(how: { readonly code: number | null; readonly signal: string | null }, onEnd: () => void): void {
+    if (this.ended !== undefined) return;
+    this.ended = how;
+    onEnd();
+    for (const call of this.waiting) call();
+  }
+
+  get running(): boolean {
+    return this.child !== undefined && this.ended === undefined;
+  }
+
+  interrupt(signal: 'SIGINT' | 'SIGTERM' | 'SIGKILL'): void {
+    if (!this.running) return;
+    this.interrupted = true;
+    this.child!.kill(signal);
+  }
+
+  /** Until it ended or `ms` went by. */
+  async wait(ms: number): Promise<void> {
+    if (!this.running) return;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      this.waiting.push(() => { clearTimeout(timer); resolve(); });
+    });
+  }
+
+  output(): string {
+    try {
+      return fs.readFileSync(this.outPath, 'utf8');
+    } catch {
+      return '';
+    }
+  }
+  errors(): string {
+    try {
+      return fs.readFileSync(this.logPath, 'utf8').trim();
+    } catch {
+      return '';
+    }
+  }
+}
+
+class Iperf3Flow {
+  readonly row: FlowDraft;
+  readonly server: Program;
+  readonly client: Program;
+  listening = false;
+  constructor(readonly plan: PlanFlow, context: AgentContext) {
+    this.row = emptyRow(plan.id);
+    const file = (end: string, suffix: string): string => context.raw(`iperf3-${plan.id}-${end}.${suffix}`);
+    this.server = new Program(file('server', 'json'), file('server', 'log'));
+    this.client = new Program(file('client', 'json'), file('client', 'log'));
+  }
+  /** iperf3 takes whole seconds: rounded up, and ended at its stop time. */
+  get wholeSeconds(): number {
+    return Math.max(1, Math.ceil(((this.plan.stopNs ?? 0) - this.plan.startNs) / second));
+  }
+}
+
+/** The server's arguments. */
+export const serverArguments = (plan: PlanFlow): string[] => ['-s', '-1', '-J', '-p', String(plan.dstPort), '-B', plan.dstAddress];
+
+/** The client's arguments; the user's own come last. @param seconds for a flow without a size */
+export function clientArguments(plan: PlanFlow, seconds: number): string[] {
+  const args = ['-c', plan.dstAddress, '-p', String(plan.dstPort), '-B', plan.srcAddress, '--cport', String(plan.srcPort), '-J'];
+  if (plan.transport === 'udp') {
+    const payload = payloadBytes(plan);
+    const payloadRate = Math.round(((plan.rateBps ?? 0) * payload) / (plan.packetBytes ?? 1)); // iperf3 counts payload
+    args.push('-u', '-b', String(payloadRate), '-l', String(payload));
+    if (plan.ecn) args.push('-S', '2'); // ECT(0)
+  } else if (plan.cc !== null) {
+    args.push('-C', plan.cc);
+  }
+  if (plan.bytes !== null) args.push('-n', String(plan.bytes));
+  else args.push('-t', String(seconds));
+  return [...args, ...plan.toolArgs];
+}
+
+/** Whether /proc/net/tcp or tcp6 (or both, one after the other) has a listening socket on that port. */
+export function listens(table: string, port: number): boolean {
+  const suffix = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+  for (const line of table.split('\n')) {
+    const [, local, , state] = line.trim().split(/\s+/);
+    if (state === '0A' && local !== undefined && local.endsWith(suffix)) return true;
+  }
+  return false;
+}
+
+export function iperf3(context: AgentContext, plans: readonly PlanFlow[]): Traffic {
+  return new Iperf3(context, plans);
+}
+
+class Iperf3 implements Traffic {
+  readonly name = 'iperf3';
+  private readonly flows: readonly Iperf3Flow[];
+  private readonly log: FlowLog;
+  /** One diagnosis socket a node, opened when first needed. */
+  private readonly diagnosis = new Map<string, number>();
+  private isOver = false;
+
+  constructor(private readonly context: AgentContext, plans: readonly PlanFlow[]) {
+    this.flows = plans.map((plan) => new Iperf3Flow(plan, context));
+    this.log = new FlowLog(context);
+  }
+
+  start(): void {
+    const { context, flows } = this;
+    context.facts({ iperf3: iperf3Version() });
+    const ports = new Map<string, number>();
+    for (const { plan } of flows) {
+      if (plan.bursts !== null) throw new UserError(`flow ${plan.id} (${plan.class}): iperf3 cannot send on and off; use tool: builtin`);
+      const endpoint = `${plan.dst} ${plan.dstAddress} ${plan.dstPort}`;
+      const other = ports.get(endpoint);
+      if (other !== undefined) throw new UserError(`flows ${other} and ${plan.id} both go to port ${plan.dstPort} of ${plan.dst}: iperf3 needs a port of its own for each flow`);
+      ports.set(endpoint, plan.id);
+    }
+    for (const flow of flows) this.startServer(flow);
+    const { loop, endNs, plan } = context;
+    // Until they all listen; run time 0 is the limit.
+    const poll = loop.every(context.now(), listenPoll, 0, () => { if (this.allListen()) poll.cancel(); });
+    for (const flow of flows) {
+      loop.at(flow.plan.startNs, (now) => this.startClient(flow, now));
+      const { stopNs, startNs } = flow.plan;
+      if (stopNs !== null) {
+        const exact = (stopNs - startNs) % second === 0;
+        loop.at(exact ? stopNs + overtime : stopNs, () => flow.client.interrupt('SIGINT'));
+      }
+    }
+    loop.at(plan.warmupNs, () => this.readEdge('warmup'));
+    loop.at(endNs, () => this.readEdge('end'));
+  }
+
+  end(): void {
+    this.isOver = true;
+    // Fixed sizes are cut off; timed ones end by themselves about now (overtime bounds it), which keeps their results whole.
+    for (const flow of this.flows) {
+      if (flow.plan.bytes !== null || flow.plan.stopNs === null) flow.client.interrupt('SIGINT');
+      if (flow.client.child === undefined) flow.server.interrupt('SIGTERM');
+    }
+  }
+
+  finished(): boolean {
+    return this.flows.every(({ client, server }) => !client.running && !server.running);
+  }
+
+  async stop(): Promise<void> {
+    const programs = this.flows.flatMap(({ client, server }) => [client, server]);
+    for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+      const running = programs.filter((program) => program.running);
+      if (running.length === 0) break;
+      for (const program of running) program.interrupt(signal);
+      const ms = signal === 'SIGTERM' ? endWaitMs.asked : endWaitMs.killed;
+      await Promise.all(running.map((program) => program.wait(ms)));
+    }
+    for (const flow of this.flows) this.finish(flow);
+    this.log.close();
+    for (const fd of this.diagnosis.values()) close(fd);
+    this.diagnosis.clear();
+  }
+
+  private startServer(flow: Iperf3Flow): void {
+    const { plan, server } = flow;
+    this.context.inNode(plan.dst, () => server.start(serverArguments(plan), () => {}));
+  }
+
+  private allListen(): boolean {
+    let all = true;
+    for (const [node, flows] of this.byReceiver()) {
+      const table = this.context.inNode(node, () => ['tcp', 'tcp6'].map((name) => readIfThere(`/proc/self/net/${name}`)).join('\n'));
+      for (const flow of flows) {
+        flow.listening ||= listens(table, flow.plan.dstPort);
+        all &&= flow.listening;
+      }
+    }
+    return all;
+  }
+
+  private byReceiver(): Map<string, Iperf3Flow[]> {
+    const nodes = new Map<string, Iperf3Flow[]>();
+    for (const flow of this.flows) {
+      if (flow.listening) continue;
+      const list = nodes.get(flow.plan.dst);
+      if (list === undefined) nodes.set(flow.plan.dst, [flow]);
+      else list.push(flow);
+    }
+    return nodes;
+  }
+
+  private startClient(flow: Iperf3Flow, nowNs: number): void {
+    const { plan, row } = flow;
+    row.t_start = nowNs;
+    row.status = 'running';
+    if (!flow.listening) this.allListen();
+    if (!flow.listening || flow.server.ended !== undefined) {
+      row.status = 'failed';
+      row.error = `its iperf3 server does not listen on port ${plan.dstPort} of ${plan.dst}: ${serverSays(flow.server)}`;
+      return;
+    }
+    this.context.inNode(plan.src, () => flow.client.start(clientArguments(plan, flow.wholeSeconds), () => this.clientEnded(flow)));
+  }
+
+  private clientEnded(flow: Iperf3Flow): void {
+    flow.row.t_end ??= Math.round(this.context.now());
+    // Figures of the data connection are gone with it; a first row now, completed at the end of the run.
+    if (!this.isOver) this.log.append({ ...flow.row, t_end: null });
+  }
+
+  /** What the kernel knows of the flows' data connections at this instant. */
+  private readEdge(edge: 'warmup' | 'end'): void {
+    const receivers = this.flows.filter(({ plan, row }) => plan.transport === 'tcp' && row.t_start !== null);
+    this.ask(receivers, (plan) => [plan.dst, tuple(plan, true)], (row, socket) => {
+      row[`bytes_at_${edge}`] = socket.bytesReceived - (socket.state === 8 ? 1 : 0); // CLOSE_WAIT: the FIN counts as one
+    });
+    this.ask(receivers, (plan) => [plan.src, tuple(plan, false)], (row, socket) => {
+      row[`retransmits_at_${edge}`] = row.retransmits = socket.retransmits;
+      row.bytes_sent = socket.bytesSent;
+      row.packets_sent = socket.dataSegmentsOut;
+    });
+  }
+
+  private ask(flows: readonly Iperf3Flow[], where: (plan: PlanFlow) => readonly [string, TcpTuple], take: (row: FlowDraft, socket: TcpDiag) => void): void {
+    const nodes = new Map<string, Iperf3Flow[]>();
+    for (const flow of flows) {
+      const [node] = where(flow.plan);
+      nodes.set(node, [...(nodes.get(node) ?? []), flow]);
+    }
+    for (const [node, list] of nodes) {
+      let fd = this.diagnosis.get(node);
+      if (fd === undefined) {
+        fd = this.context.inNode(node, openDiag);
+        this.diagnosis.set(node, fd);
+      }
+      const lookups = new TcpLookups(fd);
+      list.forEach((flow, key) => lookups.add(key, where(flow.plan)[1]));
+      lookups.ask((key, socket) => take(list[key]!.row, socket), () => {});
+    }
+  }
+
+  /** The flow's row from both ends' outputs. */
+  private finish(flow: Iperf3Flow): void {
+    const { plan, row, client, server } = flow;
+    if (row.t_start === null) {
+      this.log.append(row);
+      return;
+    }
+    const clientText = client.output();
+    const serverText = server.output();
+    const ours = parseIperf3Output(clientText);
+    const theirs = parseIperf3Output(serverText);
+    const sent = iperf3Figures(ours.documents);
+    const received = iperf3Figures(theirs.documents);
+    fillRow(row, plan, sent, received);
+    if (row.status !== 'failed') {
+      const cutByUs = client.interrupted && /interrupt|terminat/i.test(sent.error ?? '');
+      const error = client.failure ?? (sent.error !== null && !cutByUs ? sent.error : null)
+        ?? (sent.bytesSent === null && !client.interrupted ? `its client printed no result (${firstLine(client.errors() || clientText) || exitOf(client)})` : null);
+      if (error !== null) {
+        row.status = 'failed';
+        row.error = error;
+      } else if (plan.bytes !== null ? !client.interrupted : (plan.stopNs ?? Infinity) < this.context.endNs) {
+        row.status = 'complete';
+      } else {
+        row.status = 'running';
+        row.t_end = null;
+      }
+    }
+    if (row.status === 'failed') {
+      row.t_end = null;
+      this.context.finding('failed', 'iperf3-failed', `flow ${plan.id} (${plan.class}, ${plan.src} → ${plan.dst}): iperf3 failed: ${row.error}. Its output: raw/iperf3-${plan.id}-client.json and .log, raw/iperf3-${plan.id}-server.json and .log`);
+    } else if (ours.problems.length > 0 && !client.interrupted) {
+      this.context.finding('warning', 'iperf3-output', `flow ${plan.id} (${plan.class}): iperf3's client printed JSON that is not JSON (${ours.problems.join('; ')}); what could be read was used`);
+    }
+    row.bytes_at_end ??= row.bytes;
+    row.bytes_at_warmup ??= row.t_start > this.context.plan.warmupNs ? 0 : row.t_end !== null && row.t_end <= this.context.plan.warmupNs ? row.bytes : null;
+    if (plan.transport === 'tcp') {
+      row.retransmits_at_end ??= row.retransmits;
+      row.retransmits_at_warmup ??= row.t_start > this.context.plan.warmupNs ? 0 : row.t_end !== null && row.t_end <= this.context.plan.warmupNs ? row.retransmits : null;
+    }
+    this.log.append(row);
+  }
+}
+
+/** Bytes by the receiver's own account, or what it told the sender; the sender's otherwise. */
+function fillRow(row: FlowDraft, plan: PlanFlow, sent: Iperf3Figures, received: Iperf3Figures): void {
+  row.bytes = received.bytesReceived ?? sent.bytesReceived ?? row.bytes_at_end;
+  if (plan.transport === 'udp') {
+    row.bytes_sent = sent.bytesSent;
+    row.packets_sent = sent.packets;
+    row.packets_lost = received.lostPackets ?? sent.lostPackets;
+  } else {
+    row.retransmits = sent.retransmits ?? row.retransmits;
+  }
+}
+
+const tuple = (plan: PlanFlow, atReceiver: boolean): TcpTuple => {
+  const src = { source: addressHex(plan.srcAddress), sourcePort: plan.srcPort, destination: addressHex(plan.dstAddress), destinationPort: plan.dstPort };
+  return atReceiver ? { source: src.destination, sourcePort: src.destinationPort, destination: src.source, destinationPort: src.sourcePort } : src;
+};
+
+const firstLine = (text: string): string => text.trim().split('\n')[0] ?? '';
+const exitOf = ({ ended }: Program): string => (ended === undefined ? 'still running' : ended.signal !== null ? `ended by ${ended.signal}` : `exit code ${ended.code}`);
+
+/** Why a server does not listen, in its own words. */
+function serverSays(server: Program): string {
+  const text = server.output();
+  const { error } = iperf3Figures(parseIperf3Output(text).documents);
+  return server.failure ?? error ?? (firstLine(server.errors() || text) || exitOf(server));
+}
+
+function iperf3Version(): string {
+  try {
+    return firstLine(execFileSync('iperf3', ['--version'], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }));
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') {
+      throw new UserError('iperf3 is not installed, and the plan has flows with tool: iperf3. Install it (apt-get install iperf3) or use tool: builtin');
+    }
+    throw error;
+  }
+}
+
+const readIfThere = (path: string): string => {
+  try {
+    return fs.readFileSync(path, 'utf8');
+  } catch {
+    return '';
+  }
+};
