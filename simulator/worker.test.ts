@@ -45,6 +45,6 @@ describe('A simulation in a worker thread', () => {
   it("passes on what is wrong with a plan as the user's mistake", async () => {
     const wrong = { ...plan, flows: [{ ...plan.flows[0]!, cc: 'vegas' }] };
     const [reply] = await ask({ plan: wrong, rawDir: os.tmpdir(), records: false });
-    assert.ok(reply!.type === 'failed' && reply.user && reply.message.includes('vegas'));
+    assert.ok(reply !== undefined && reply.type === 'failed' && reply.user && reply.message.includes('vegas'));
   }).timeout(20_000);
 });
