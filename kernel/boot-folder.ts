@@ -5,13 +5,14 @@
  * `testbed clean`.
  */
 
-import { accessSync, chmodSync, constants, existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { accessSync, chmodSync, constants, existsSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
 import { UserError } from '../testbed/errors.js';
 import { tryLock, type Lock } from './lock.js';
 
 const prefix = 'testbed-boot-';
+const makingPrefix = 'testbed-making-boot-';
 const lockName = '.testbed-lock';
 const places = (): string[] => [...new Set([os.tmpdir(), '/tmp', '/var/tmp', '/dev/shm'])].filter((folder) => /^[A-Za-z0-9/._-]+$/.test(folder));
 
@@ -25,9 +26,12 @@ export function makeBootFolder(): BootFolder {
     } catch {
       continue;
     }
-    const folder = mkdtempSync(path.join(place, prefix));
-    chmodSync(folder, 0o755);
-    const held = tryLock(path.join(folder, lockName))!;
+    // It gets its name once its lock is held: whoever sees it can tell whether it is in use.
+    const making = mkdtempSync(path.join(place, makingPrefix));
+    chmodSync(making, 0o755);
+    const held = tryLock(path.join(making, lockName))!;
+    const folder = path.join(place, prefix + path.basename(making).slice(makingPrefix.length));
+    renameSync(making, folder);
     return {
       folder,
       remove: () => {
@@ -45,7 +49,7 @@ export function deadBootFolders(): { readonly folder: string; remove(): void }[]
   for (const place of places()) {
     let entries: string[];
     try {
-      entries = readdirSync(place).filter((entry) => entry.startsWith(prefix));
+      entries = readdirSync(place).filter((entry) => entry.startsWith(prefix) || entry.startsWith(makingPrefix));
     } catch {
       continue;
     }
@@ -54,8 +58,7 @@ export function deadBootFolders(): { readonly folder: string; remove(): void }[]
       let held: Lock | null;
       try {
         const { uid, mtimeMs } = statSync(folder);
-        // A folder made a moment ago may not have its lock yet.
-        if (uid !== process.getuid!() || Date.now() - mtimeMs < 10_000) continue;
+        if (uid !== process.getuid!() || (entry.startsWith(makingPrefix) && Date.now() - mtimeMs < 10_000)) continue;
         if (!existsSync(path.join(folder, lockName))) continue; // the name alone does not make it ours
         held = tryLock(path.join(folder, lockName));
       } catch {

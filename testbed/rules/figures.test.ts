@@ -62,7 +62,10 @@ describe('the parking lot of the documentation, as it stands but for its length'
       }
       assert.deepEqual(Object.keys(classes).sort(), ['cross1', 'cross2', 'long', 'voice', 'web']);
       assert.deepEqual(['long', 'cross1', 'cross2'].map((name) => classes[name]!.flows), [2, 2, 2]);
-      assert.ok(classes['web']!.completed > 0 && classes['web']!.fctS.p50! > 0.05);
+      // Behind a full drop-tail queue no short flow need end within this window; where one does, it took three round trips at the least.
+      const { completed, fctS } = classes['web']!;
+      if (/fq_codel/.test(run)) assert.ok(completed > 0, run);
+      if (completed > 0) assert.ok(fctS.p50! > 0.15, `${run}: ${JSON.stringify(fctS)}`);
       assert.ok(probes['ping']!.rttMs.p50! >= 50);
       assert.ok(fs.existsSync(path.join(run, 'report.html')));
       for (const end of ['client', 'server']) assert.ok(fs.statSync(path.join(run, 'raw', `iperf3-0-${end}.json`)).size > 100);

@@ -4,6 +4,7 @@
  * 2 the scenario is wrong, 3 the machine lacks something, 130 interrupted.
  */
 
+import * as fs from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
 import pc from 'picocolors';
@@ -52,10 +53,10 @@ export async function runScenario(options: RunScenarioOptions): Promise<number> 
     return 0;
   }
 
+  const interrupt = interruptible(); // before there is anything to leave behind
   const topDir = makeTopFolder(options.out, first.name, new Date());
   const shown = path.relative(process.cwd(), topDir).startsWith('..') ? topDir : path.relative(process.cwd(), topDir);
   process.stderr.write(`${pc.bold(title)}\n${pc.dim(`→ ${shown}`)}\n`);
-  const interrupt = interruptible();
   let results: readonly (ExecuteResult | null)[];
   try {
     results = await runWithProgress(plans, engine, jobs, topDir, scenario, options.report, interrupt.signal);
@@ -63,6 +64,11 @@ export async function runScenario(options: RunScenarioOptions): Promise<number> 
     interrupt.release();
   }
 
+  if (results.every((result) => result === null)) {
+    fs.rmdirSync(topDir);
+    process.stderr.write('Interrupted before anything was started.\n');
+    return 130;
+  }
   process.stdout.write(`\n${await figures(topDir, plans.length, options.report)}\n`);
   for (const result of results) {
     if (result === null || result.status === 'complete') continue;
