@@ -28,6 +28,8 @@ const second = 1e9;
 const listenPoll = 10e6;
 /** A client may take this much longer than told (parameters, results, last retransmissions) before it is asked to end, ns. */
 const overtime = 2 * second;
+/** In a UML guest: makes iperf3's busy waits sleep, which in virtual time would be endless work (kernel/patient.c). */
+const patientLibrary = '/run/testbed/boot/patient.so';
 /** Waits for children to end after the run, ms: asked to, then made to. */
 const endWaitMs = { asked: 3000, killed: 2000 } as const;
 
@@ -39,13 +41,14 @@ class Program {
   interrupted = false;
   private readonly waiting: (() => void)[] = [];
 
-  constructor(readonly outPath: string, readonly logPath: string) {}
+  constructor(readonly outPath: string, readonly logPath: string, private readonly patient: boolean) {}
 
   start(args: readonly string[], onEnd: () => void): void {
     const out = fs.openSync(this.outPath, 'w');
     const log = fs.openSync(this.logPath, 'w');
     try {
-      const child = spawn('iperf3', args, { stdio: ['ignore', out, log] });
+      const env = this.patient ? { ...process.env, LD_PRELOAD: patientLibrary } : process.env;
+      const child = spawn('iperf3', args, { stdio: ['ignore', out, log], env });
       this.child = child;
       child.on('error', (error) => { this.failure = error.message; this.over({ code: null, signal: null }, onEnd); });
       child.on('exit', (code, signal) => this.over({ code, signal }, onEnd));
@@ -105,8 +108,9 @@ class Iperf3Flow {
   constructor(readonly plan: PlanFlow, context: AgentContext) {
     this.row = emptyRow(plan.id);
     const file = (end: string, suffix: string): string => context.raw(`iperf3-${plan.id}-${end}.${suffix}`);
-    this.server = new Program(file('server', 'json'), file('server', 'log'));
-    this.client = new Program(file('client', 'json'), file('client', 'log'));
+    const patient = context.clock === 'virtual' && fs.existsSync(patientLibrary);
+    this.server = new Program(file('server', 'json'), file('server', 'log'), patient);
+    this.client = new Program(file('client', 'json'), file('client', 'log'), patient);
   }
   /** iperf3 takes whole seconds: rounded up, and ended at its stop time. */
   get wholeSeconds(): number {
