@@ -5,7 +5,8 @@
  *
  * What iperf3 cannot tell is asked of the kernel: bytes delivered and retransmissions at the edges of the window
  * come from INET_DIAG of the data connection, which the client's --cport makes known. A flow's t_end is the end
- * of its client process, so its completion time includes iperf3's exchange of parameters and results.
+ * of its client process, so its completion time includes iperf3's exchange of parameters and results, but not the bytes
+ * still under way when the last of a fixed size was written: iperf3 3.12 does not wait for them.
  */
 
 import { execFileSync, spawn } from 'node:child_process';
@@ -331,6 +332,9 @@ class Iperf3 implements Traffic {
     } else if (ours.problems.length > 0 && !client.interrupted) {
       this.context.finding('warning', 'iperf3-output', `flow ${plan.id} (${plan.class}): iperf3's client printed JSON that is not JSON (${ours.problems.join('; ')}); what could be read was used`);
     }
+    if (row.status === 'complete' && plan.bytes !== null && (row.bytes ?? 0) < 0.9 * plan.bytes) {
+      this.context.finding('warning', 'iperf3-short', `flow ${plan.id} (${plan.class}): iperf3 ends a flow of fixed size when the last byte is written, not received; its receiver counted ${row.bytes ?? 0} of ${plan.bytes} bytes. tool: builtin measures to the last byte acknowledged`);
+    }
     row.bytes_at_end ??= row.bytes;
     row.bytes_at_warmup ??= row.t_start > this.context.plan.warmupNs ? 0 : row.t_end !== null && row.t_end <= this.context.plan.warmupNs ? row.bytes : null;
     if (plan.transport === 'tcp') {
@@ -350,6 +354,8 @@ function fillRow(row: FlowDraft, plan: PlanFlow, sent: Iperf3Figures, received: 
     row.packets_lost = received.lostPackets ?? sent.lostPackets;
   } else {
     row.retransmits = sent.retransmits ?? row.retransmits;
+    // A connection that ended before the window closed was last asked at an earlier edge.
+    if (row.t_end !== null) [row.bytes_sent, row.packets_sent] = [sent.bytesSent, null];
   }
 }
 
