@@ -36,15 +36,21 @@ class Blue extends SingleQueue {
     this.idleSinceNs = startNs;
   }
 
-  /** Updates of an idle link up to now. */
+  /** When an idle link brings its next update. */
+  private firstIdleUpdateNs(): number {
+    return Math.max(this.idleSinceNs, this.lastUpdateNs + this.params.freezeNs);
+  }
+  /** Updates that an idle link has brought by now. */
+  private idleUpdates(nowNs: number): number {
+    const first = this.firstIdleUpdateNs();
+    return this.backlogPackets > 0 || nowNs < first ? 0 : 1 + Math.floor((nowNs - first) / this.params.freezeNs);
+  }
+
   private settleIdle(nowNs: number): void {
-    if (this.backlogPackets > 0) return;
-    const { d2, freezeNs } = this.params;
-    const first = Math.max(this.idleSinceNs, this.lastUpdateNs + freezeNs);
-    if (nowNs < first) return;
-    const times = 1 + Math.floor((nowNs - first) / freezeNs);
-    this.prob = Math.max(0, this.prob - times * d2);
-    this.lastUpdateNs = first + (times - 1) * freezeNs;
+    const times = this.idleUpdates(nowNs);
+    if (times === 0) return;
+    this.lastUpdateNs = this.firstIdleUpdateNs() + (times - 1) * this.params.freezeNs;
+    this.prob = Math.max(0, this.prob - times * this.params.d2);
   }
 
   private congested(nowNs: number): void {
@@ -71,10 +77,9 @@ class Blue extends SingleQueue {
   }
 
   override readState(into: Float64Array, nowNs: number): void {
-    this.settleIdle(nowNs);
     into[0] = this.early;
     into[1] = this.pdrop;
-    into[2] = this.prob;
+    into[2] = Math.max(0, this.prob - this.idleUpdates(nowNs) * this.params.d2);
   }
 }
 

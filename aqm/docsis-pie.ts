@@ -90,22 +90,19 @@ class DocsisPie extends SingleQueue {
     return true;
   }
 
-  private fillBucket(nowNs: number): void {
-    const { burst, msr } = this.params;
-    this.tokens = Math.min(burst, this.tokens + ((nowNs - this.tokensNs) / 1e9) * msr);
-    this.tokensNs = nowNs;
+  private tokensAt(nowNs: number): number {
+    return Math.min(this.params.burst, this.tokens + ((nowNs - this.tokensNs) / 1e9) * this.params.msr);
   }
 
   protected override departed(packet: QueuedPacket, nowNs: number): void {
-    this.fillBucket(nowNs);
-    this.tokens = Math.max(0, this.tokens - packet.size);
+    this.tokens = Math.max(0, this.tokensAt(nowNs) - packet.size);
+    this.tokensNs = nowNs;
   }
 
   /** The latency estimate of section 4.2, s. */
   private latency(nowNs: number): number {
-    this.fillBucket(nowNs);
     const { msr, peakRate } = this.params;
-    const atPeak = Math.min(this.backlogBytes, this.tokens);
+    const atPeak = Math.min(this.backlogBytes, this.tokensAt(nowNs));
     return atPeak / peakRate + (this.backlogBytes - atPeak) / msr;
   }
 

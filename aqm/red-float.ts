@@ -12,7 +12,7 @@
  *   (1 − w)^(idle / s), s the time to send `avpkt` bytes (section 4), with a real exponent; ns-2 rounds it down and adds 1.
  * - A packet dropped for want of room resets count, as in ns-2; the paper does not speak of it.
  * - `bytemode`: ns-2's bytes_: count in units of `avpkt` bytes, p_a times size / avpkt. ns-2 rounds that count down.
- * - `wait`: ns-2's wait_: intervals uniform on 1/p_b … 2/p_b. Not in the paper; off by default (on in ns-2).
+ * - `wait`: ns-2's wait_: intervals uniform on 1/p_b + 1 … 2/p_b. Not in the paper; off by default (on in ns-2).
  * - From max on (twice max with `gentle`) ECT packets are marked too, as the paper and Linux do; `harddrop` drops them,
  *   as ns-2 and RFC 3168, section 7, do.
  *
