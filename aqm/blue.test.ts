@@ -27,6 +27,16 @@ describe('BLUE', () => {
     assert.deepEqual(times, [105, 210, 315, 420, 525, 630, 735, 840, 945]);
   });
 
+  it('waits longer than freeze_time, not as long', () => {
+    const { ctx } = dialled();
+    const queue = create('blue', { limit: 1, d1: 0.1, freeze_time: '10ms' }, ctx);
+    fill(queue, 1, {}, 1);
+    for (const [ms, updates] of [[20, 1], [30, 1], [30.000001, 2], [40.000001, 2], [41, 3]] as const) {
+      assert.equal(offer(queue, ctx, ms * 1e6), 'limit');
+      near(prob(queue, ms * 1e6), 0.1 * updates);
+    }
+  });
+
   it('lowers p by d2 for every freeze_time the link is idle, from the end of the last packet on', () => {
     // 12 Mbit/s: the last packet of 1500 bytes takes 1 ms.
     const { ctx } = dialled({ rateBps: 12e6 });

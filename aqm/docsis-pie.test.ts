@@ -18,6 +18,11 @@ describe('DOCSIS-PIE', () => {
     near(state(queue, 0)['delay']!, 12e6, 1, 'the bucket is empty: 30 kB at 2.5 MB/s');
     // 6 ms bring 15 kB of tokens.
     near(state(queue, 6e6)['delay']!, 2.4e6 + 6e6, 1, 'half a bucket');
+    for (let i = 0; i < 20; i++) queue.dequeue(6e6);
+    for (let i = 0; i < 10; i++) queue.enqueue(packet({ size: 1500 }), 6e6);
+    // 30 kB left for 15 kB of tokens: the bucket was empty, not in debt. 6 ms later it holds 15 kB again.
+    near(state(queue, 12e6)['delay']!, 2.4e6, 1, '15 kB at the peak rate');
+    for (let i = 0; i < 10; i++) queue.enqueue(packet({ size: 1500 }), 12e6);
     near(state(queue, 100e6)['delay']!, 4.8e6, 1, 'all that waits fits the bucket');
     const plain = create('docsis-pie', { limit: '1MB' }, context({ rateBps: 20e6 }));
     for (let i = 0; i < 40; i++) plain.enqueue(packet({ size: 1500 }), 0);
@@ -160,6 +165,35 @@ describe('DOCSIS-PIE', () => {
       const late = arrivals(size, NEVER);
       near(late.count, Math.ceil(8.5 / late.p1), 1, `${size} bytes`);
     }
+  });
+
+  it('drops none while the latency is low and p below 0.2, nor with two mean packets or fewer waiting', () => {
+    /** The outcome of an arrival at an almost empty queue, after p has climbed to `high`. */
+    const outcomes = (high: number): { prob: number; seen: string[] } => {
+      const { dial, ctx } = dialled({ rateBps: 12e6 });
+      const queue = create('docsis-pie', { limit: '60kB' }, ctx);
+      fill(queue, 30, {}, 0);
+      let nowNs = 0;
+      while (state(queue, nowNs)['prob']! < high) {
+        nowNs = queue.timerNs;
+        queue.tick(nowNs);
+      }
+      assert.equal(offer(queue, ctx, nowNs), 'queued');
+      assert.equal(state(queue, nowNs)['aqm_state'], 1);
+      while (queue.backlogPackets > 0) queue.dequeue(nowNs);
+      nowNs = queue.timerNs;
+      queue.tick(nowNs);
+      dial.value = ALWAYS;
+      // They find 0, 1500 and 3000 bytes.
+      const seen = [0, 1, 2].map(() => offer(queue, ctx, nowNs));
+      return { prob: state(queue, nowNs)['prob']!, seen };
+    };
+    const low = outcomes(0.3);
+    assert.ok(low.prob > 0.1 && low.prob < 0.2, `${low.prob}`);
+    assert.deepEqual(low.seen, ['queued', 'queued', 'queued']);
+    const high = outcomes(0.9);
+    assert.ok(high.prob > 0.2, `${high.prob}`);
+    assert.deepEqual(high.seen, ['queued', 'queued', 'aqm']);
   });
 
   it('has a buffer of 100 ms of the peak rate, and refuses what cannot be', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { context, create, packet, randomSource, refusal, stateOf } from './testing/packets.js';
-import { dialled, fill, hold, offer } from './testing/probe.js';
+import { dialled, fill, hold, offer, probabilityOf } from './testing/probe.js';
 
 /** 5 packets in every 2 ms. */
 const LINK = { avpkt: 1500, bandwidth: '30mbit' };
@@ -58,6 +58,15 @@ describe('REM', () => {
     for (let i = 0; i < 80; i++) queue.enqueue(packet({ size: 750 }), 0);
     queue.tick(2e6);
     assert.ok(Math.abs(stateOf('rem', queue, 0)['price']! - (0.1 * (40 - 20) + 40 - 5)) < 1e-9);
+    const p = stateOf('rem', queue, 0)['prob']!;
+    const of = (size: number): number => probabilityOf(() => {
+      const { dial, ctx: own } = dialled();
+      const again = create('rem', { ...LINK, b: '30kB', limit: '300kB', gamma: 1 }, own);
+      fill(again, 80, { size: 750 });
+      again.tick(2e6);
+      return { queue: again, ctx: own, dial, nowNs: 0 };
+    }, { size });
+    assert.ok(Math.abs(of(1500) - p) < 1e-9 && Math.abs(of(300) - p / 5) < 1e-9, 'a packet is signalled in proportion to its size');
   });
 
   it('marks with ecn', () => {
