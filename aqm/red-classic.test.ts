@@ -53,6 +53,17 @@ describe('RED of Floyd and Jacobson', () => {
     assert.equal(at(120, true), 1);
   });
 
+  it('lets a packet pass that finds fewer than two waiting, whatever the average is', () => {
+    const { dial, ctx } = dialled();
+    const queue = create('red-classic', { min: 5, max: 15, w: 0.002 }, ctx);
+    while (qavg(queue, 0) < 16) queue.enqueue(packet(), 0);
+    dial.value = ALWAYS;
+    assert.equal(offer(queue, ctx, 0), 'aqm');
+    while (queue.backlogPackets > 0) queue.dequeue(0);
+    assert.deepEqual([0, 1, 2].map(() => offer(queue, ctx, 0)), ['queued', 'queued', 'aqm']);
+    assert.ok(qavg(queue, 0) > 15);
+  });
+
   it('averages avg ← avg + w (q − avg) at every arrival, dropped ones included', () => {
     const { ctx } = dialled();
     const random = randomSource(4);

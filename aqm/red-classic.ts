@@ -4,8 +4,8 @@
  * paper and of ns-2 is followed stands in red-float.ts. Defaults are the paper's: w 0.002, min 5, max 15, max_p 1/50.
  *
  * Differences from Linux: `red` is Linux's; this one is the paper's, for comparing with papers and older simulators:
- * packets or bytes, floating point, any w, idle decay at the paper's pace, gentle. Differences from the paper: none
- * beyond the choices red-float.ts lists.
+ * packets or bytes, floating point, any w, idle decay at the paper's pace, gentle. Differences from the paper: the
+ * choices red-float.ts lists.
  */
 
 import { z } from 'zod';
