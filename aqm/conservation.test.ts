@@ -11,7 +11,7 @@ import { context, keyOf, packet, randomSource, runTimers, type TestContext, type
 /** A flow whose packets may change queues, and so their order, by the algorithm itself: one that becomes a heavy hitter. */
 const MAY_REORDER = new Set(['hhf']);
 
-/** DOCSIS-PIE's probability is that of 1024 bytes and may exceed 1 (RFC 8034, section 4.5). */
+/** DOCSIS-PIE's probability is that of 1024 bytes and may exceed 1 (RFC 8034, appendix A). */
 const PER_REFERENCE_PACKET = new Set(['docsis-pie']);
 
 /** Values of every sort a parameter can have, as a user writes them; each field takes those its schema accepts. */

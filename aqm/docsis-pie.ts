@@ -1,5 +1,5 @@
 /**
- * DOCSIS-PIE: White, Pan, RFC 8034, 2017, its section 4 and the pseudocode of appendix A: PIE for cable modems. The
+ * DOCSIS-PIE: White, Pan, RFC 8034, 2017, section 4 and the pseudocode of appendix A (its data path as CableLabs' own ns-3 model has it): PIE for cable modems. The
  * queueing delay comes from the service flow's own shaping: what the token bucket of the maximum sustained rate holds
  * leaves at the peak rate, the rest at the sustained rate; no delay or rate is measured.
  *
@@ -20,7 +20,7 @@ import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { number, positiveTimes } from './params.js';
 import { SingleQueue } from './single-queue.js';
 
-// Appendix A.1.2; times in s.
+// Constants of appendix A; times in s.
 const MAX_BURST = 0.142, BURST_RESET_TIMEOUT = 1;
 const MEAN_PKTSIZE = 1024, MIN_PKTSIZE = 64;
 const PROB_LOW = 0.85, PROB_HIGH = 8.5;
@@ -69,7 +69,7 @@ class DocsisPie extends SingleQueue {
     this.accept(packet);
   }
 
-  /** drop_early(), appendix A.3. */
+  /** drop_early() of appendix A. */
   private dropEarly(size: number): boolean {
     if (this.burstAllowance > 0) return false;
     if (this.prob === 0) this.accuProb = 0;
@@ -99,14 +99,14 @@ class DocsisPie extends SingleQueue {
     this.tokensNs = nowNs;
   }
 
-  /** The latency estimate of section 4.2, s. */
+  /** The latency estimate, s. */
   private latency(nowNs: number): number {
     const { msr, peakRate } = this.params;
     const atPeak = Math.min(this.backlogBytes, this.tokensAt(nowNs));
     return atPeak / peakRate + (this.backlogBytes - atPeak) / msr;
   }
 
-  /** calculate_drop_prob(), appendix A.2, every interval. */
+  /** calculate_drop_prob() of appendix A, every interval. */
   override tick(nowNs: number): void {
     const { target, tupdateNs, alpha, beta } = this.params, interval = tupdateNs / 1e9;
     const qdelay = this.latency(nowNs);
