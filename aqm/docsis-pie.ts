@@ -1,7 +1,7 @@
 /**
- * DOCSIS-PIE: White, Pan, RFC 8034, 2017, section 4 and the pseudocode of appendix A (its data path as CableLabs' own ns-3 model has it): PIE for cable modems. The
- * queueing delay comes from the service flow's own shaping: what the token bucket of the maximum sustained rate holds
- * leaves at the peak rate, the rest at the sustained rate; no delay or rate is measured.
+ * DOCSIS-PIE: White, Pan, RFC 8034, 2017, section 4 and the pseudocode of appendix A (its data path as CableLabs' own ns-3
+ * model has it): PIE for cable modems. The queueing delay comes from the service flow's own shaping: what the token bucket
+ * of the maximum sustained rate holds leaves at the peak rate, the rest at the sustained rate; nothing is measured.
  *
  * Differences from Linux's PIE (the RFC's own, section 4): latency by rates, not by sojourn; auto-tuning goes on above
  * 10 % (probability per 1024 bytes, up to 0.85 · 1024 / 64); byte mode always, with the probability of one packet at
