@@ -2,9 +2,10 @@
  * Preloaded into iperf3 inside a guest in virtual time. iperf3 before 3.16 waits for its peer's control message at the
  * start and the end of a test in a loop around select() that returns at once, as its streams are writable and it does not
  * write. In virtual time, where computing takes no time, such a loop runs a million times a second of waiting.
+ * (Its timers do not run then either, so that one that is due makes the time to wait zero.)
  *
- * Here select() that keeps returning ready while nothing is read or written waits a moment first: 0.1 ms, then twice as
- * long each time up to 1 ms. That is how late iperf3 may notice the message; data are never delayed, since reading or
+ * Here select() that keeps returning without having waited, while nothing is read or written, waits a moment first:
+ * 0.1 ms, then twice as long each time up to 1 ms. That is how late iperf3 may notice the message; data are never delayed, since reading or
  * writing anything ends it.
  */
 #define _GNU_SOURCE
@@ -14,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static unsigned idle; /* calls of select() that returned ready since anything was read or written */
+static unsigned idle; /* calls of select() that did not wait since anything was read or written */
 
 #define NEXT(type, name) \
 	static __typeof__(type) next; \
@@ -24,8 +25,9 @@ static unsigned idle; /* calls of select() that returned ready since anything wa
 int select(int count, fd_set *reading, fd_set *writing, fd_set *special, struct timeval *timeout)
 {
 	NEXT(int (*)(int, fd_set *, fd_set *, fd_set *, struct timeval *), "select");
+	int polling = timeout && timeout->tv_sec == 0 && timeout->tv_usec == 0;
 	int ready = next(count, reading, writing, special, timeout);
-	if (ready <= 0) {
+	if (ready < 0 || (ready == 0 && !polling)) {
 		idle = 0;
 	} else if (++idle > 4) {
 		unsigned doubled = idle - 5;
