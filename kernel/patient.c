@@ -5,8 +5,8 @@
  * (Its timers do not run then either, so that one that is due makes the time to wait zero.)
  *
  * Here select() that keeps returning without having waited, while nothing is read or written, waits a moment first:
- * 0.1 ms, then twice as long each time up to 1 ms. That is how late iperf3 may notice the message; data are never delayed, since reading or
- * writing anything ends it.
+ * 0.1 ms, then twice as long each time up to 1 ms. That is how late iperf3 may notice the message; data are never
+ * delayed, since reading or writing anything ends it.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -15,7 +15,15 @@
 #include <time.h>
 #include <unistd.h>
 
-static unsigned idle; /* calls of select() that did not wait since anything was read or written */
+static unsigned idle; /* calls of select() that did not wait since a byte was read or written */
+
+/* Only bytes that went through are progress: a read of an ended stream returns 0 at once, for ever. */
+static ssize_t moved(ssize_t bytes)
+{
+	if (bytes > 0)
+		idle = 0;
+	return bytes;
+}
 
 #define NEXT(type, name) \
 	static __typeof__(type) next; \
@@ -40,29 +48,25 @@ int select(int count, fd_set *reading, fd_set *writing, fd_set *special, struct 
 ssize_t read(int fd, void *data, size_t length)
 {
 	NEXT(ssize_t (*)(int, void *, size_t), "read");
-	idle = 0;
-	return next(fd, data, length);
+	return moved(next(fd, data, length));
 }
 
 ssize_t write(int fd, const void *data, size_t length)
 {
 	NEXT(ssize_t (*)(int, const void *, size_t), "write");
-	idle = 0;
-	return next(fd, data, length);
+	return moved(next(fd, data, length));
 }
 
 ssize_t send(int fd, const void *data, size_t length, int flags)
 {
 	NEXT(ssize_t (*)(int, const void *, size_t, int), "send");
-	idle = 0;
-	return next(fd, data, length, flags);
+	return moved(next(fd, data, length, flags));
 }
 
 ssize_t recv(int fd, void *data, size_t length, int flags)
 {
 	NEXT(ssize_t (*)(int, void *, size_t, int), "recv");
-	idle = 0;
-	return next(fd, data, length, flags);
+	return moved(next(fd, data, length, flags));
 }
 
 int accept(int fd, struct sockaddr *address, socklen_t *length)
