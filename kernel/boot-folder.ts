@@ -5,27 +5,27 @@
  * `testbed clean`.
  */
 
-import { accessSync, chmodSync, constants, existsSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
 import { UserError } from '../testbed/errors.js';
 import { tryLock, type Lock } from './lock.js';
+import { whyNotHere } from './memory.js';
 
 const prefix = 'testbed-boot-';
+/** Room for what a boot folder holds. */
+const folderBytes = 2 ** 20;
 const makingPrefix = 'testbed-making-boot-';
 const lockName = '.testbed-lock';
 const places = (): string[] => [...new Set([os.tmpdir(), '/tmp', '/var/tmp', '/dev/shm'])].filter((folder) => /^[A-Za-z0-9/._-]+$/.test(folder));
 
 export interface BootFolder { readonly folder: string; remove(): void }
 
-/** @throws UserError when no usual temporary folder is writable */
+/** @throws UserError when no usual temporary folder will do */
 export function makeBootFolder(): BootFolder {
   for (const place of places()) {
-    try {
-      accessSync(place, constants.W_OK);
-    } catch {
-      continue;
-    }
+    // The guest starts programs from it, and is refused where the host would be (hostfs asks access(2)).
+    if (whyNotHere(place, folderBytes) !== null) continue;
     // It gets its name once its lock is held: whoever sees it can tell whether it is in use.
     const making = mkdtempSync(path.join(place, makingPrefix));
     chmodSync(making, 0o755);
@@ -40,7 +40,7 @@ export function makeBootFolder(): BootFolder {
       },
     };
   }
-  throw new UserError(`no writable temporary folder among ${places().join(', ')}; set TMPDIR`);
+  throw new UserError(`no temporary folder will do (${places().map((place) => `${place}: ${whyNotHere(place, folderBytes)}`).join('; ')}); set TMPDIR to a writable folder on a file system mounted exec`);
 }
 
 /** Boot folders of this user that no process holds: left by one that was killed. */

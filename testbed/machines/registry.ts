@@ -52,7 +52,7 @@ export async function chooseMachine(name: string, plans: readonly Plan[], clock:
     const machine = openMachine(name, options);
     const used = clock ?? (machine.info.clocks.includes('virtual') ? 'virtual' : 'real');
     const missing = await checkAll(machine, plans, used);
-    if (missing.length > 0) throw new UserError(`${machine.info.name} cannot run this:\n${list(missing)}`);
+    if (missing.length > 0) throw new UserError(`${machine.info.name} cannot run this:\n${list(missing)}`, 3);
     return { machine, clock: used, notLocal: [] };
   }
   const local = openMachine('local', options);
@@ -62,7 +62,7 @@ export async function chooseMachine(name: string, plans: readonly Plan[], clock:
   const used = clock ?? 'virtual';
   const notUml = await checkAll(uml, plans, used);
   if (notUml.length === 0) return { machine: uml, clock: used, notLocal };
-  throw new UserError(`no machine here can run this.\nlocal lacks:\n${list(notLocal)}\n${uml.info.name} lacks:\n${list(notUml)}`);
+  throw new UserError(`no machine here can run this.\nlocal lacks:\n${list(notLocal)}\n${uml.info.name} lacks:\n${list(notUml)}`, 3);
 }
 
 async function checkAll(machine: Machine, plans: readonly Plan[], clock: 'virtual' | 'real'): Promise<Missing[]> {

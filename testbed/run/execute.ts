@@ -14,6 +14,7 @@ import { ingest } from '../records/ingest.js';
 import type { AgentLine, Finding } from '../records/raw.js';
 import { type RunJson, type RunStatus, writeRunJson } from '../records/run-json.js';
 import type { Engine } from './engine.js';
+import { diskFullMessage, isDiskFull, releaseReserve, reserve } from './full-disk.js';
 import { ProgressMeter } from './progress.js';
 
 export interface ExecuteOptions {
@@ -63,6 +64,7 @@ export async function execute(options: ExecuteOptions): Promise<ExecuteResult> {
     scenario: options.scenario,
   };
   writeRunJson(runDir, started);
+  reserve(runDir);
 
   const findings: Finding[] = [];
   const facts: Record<string, unknown> = {};
@@ -96,10 +98,12 @@ export async function execute(options: ExecuteOptions): Promise<ExecuteResult> {
     analysed = true;
   } catch (problem) {
     // The records are still in raw/; what cannot be read of a run that failed is no second failure.
-    if (outcome.status === 'complete' && !(problem instanceof UserError)) throw problem;
+    if (outcome.status === 'complete' && !(problem instanceof UserError) && !isDiskFull(problem)) throw problem;
+    if (isDiskFull(problem)) error = diskFullMessage(runDir);
     error ??= problem instanceof Error ? problem.message : String(problem);
   }
 
+  if (releaseReserve(runDir) && (outcome.status === 'failed' || !analysed)) error = diskFullMessage(runDir);
   const status: RunStatus =
     outcome.status === 'aborted' ? 'incomplete'
     : outcome.status === 'failed' || !analysed || findings.some((finding) => finding.level === 'failed') ? 'failed'

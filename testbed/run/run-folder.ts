@@ -16,13 +16,24 @@ export function makeTopFolder(outDir: string, name: string, now: Date): string {
   const time = `${now.getFullYear()}${twoDigits(now.getMonth() + 1)}${twoDigits(now.getDate())}-${twoDigits(now.getHours())}${twoDigits(now.getMinutes())}${twoDigits(now.getSeconds())}`;
   const folder = path.resolve(outDir, `${name}-${time}-${crypto.randomBytes(3).toString('hex')}`);
   try {
-    fs.mkdirSync(folder, { recursive: true });
+    makeFolders(folder);
     fs.accessSync(folder, fs.constants.W_OK);
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? String(error);
     throw new UserError(`${outDir}: no run folder can be made there (${code}); name a folder you may write to with --out DIR`);
   }
   return folder;
+}
+
+/** As mkdirSync with `recursive`, which never returns where the file system answers ENOENT in a folder that is there (/proc). */
+function makeFolders(folder: string): void {
+  if (fs.existsSync(folder)) return;
+  makeFolders(path.dirname(folder));
+  try {
+    fs.mkdirSync(folder);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error; // another run was quicker
+  }
 }
 
 /** A file name that says what was varied: `queue=fq_codel,BL1.rate=5mbit` made safe and short, unique by its hash where cut. */
