@@ -7,8 +7,8 @@ import { quantile, withRun } from './testing.js';
 
 export const queues: Readonly<Record<string, PlanQueue>> = {
   'drop-tail': queue('pfifo', { limit: 1000 }),
-  // w 0.002 ≈ 2^−9: burst 120 gives Wlog 9 (tc's q_red); thresholds of 20 and 60 packets in bytes.
-  red: queue('red', { limit: 1_500_000, min: 30_000, max: 90_000, avpkt: 1500, burst: 120, probability: 0.02 }),
+  // The article's RED is Floyd and Jacobson's in floating point, not Linux's (which ages its average differently over idle time).
+  red: queue('red-classic', { limit: 1000, min: 20, max: 60, w: 0.002, probability: 0.02, avpkt: 1500 }),
   codel: queue('codel', { limit: 1000 }),
   fq_codel: queue('fq_codel', { limit: 10240 }),
 };
