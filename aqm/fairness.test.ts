@@ -135,7 +135,7 @@ describe('round robin', () => {
     assert.match(refusal('sfq', { limit: 1 }), /limit: expected at least 2p/);
     assert.match(refusal('drr', { quantum: 0 }), /quantum: /);
     assert.match(refusal('drr', { flows: 1e9 }), /flows: /);
-    assert.match(refusal('hhf', { hh_limit: 5000 }), /hh_limit: expected at most 2048/);
+    assert.match(refusal('hhf', { hh_limit: 5000 }), /hh_limit: expected a whole number from 1 to 2048/);
   });
 });
 

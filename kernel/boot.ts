@@ -66,6 +66,7 @@ export function bootGuest(request: GuestRequest): Guest {
   copyFileSync(projectFile('kernel', 'guest-init.sh'), path.join(folder, 'init'));
   chmodSync(path.join(folder, 'init'), 0o755);
   copyFileSync(request.companions.poweroff, path.join(folder, 'poweroff'));
+  copyFileSync(request.companions.patient, path.join(folder, 'patient.so'));
   symlinkSync(path.resolve(request.raw), path.join(folder, 'raw'));
   symlinkSync(request.companions.preload, path.join(folder, 'preload.so')); // LD_PRELOAD cannot name a path with spaces
 

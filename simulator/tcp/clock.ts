@@ -1,0 +1,33 @@
+/**
+ * Linux's two clocks as TCP uses them: microseconds for time stamps and RTTs, jiffies for timers. HZ is 100, the
+ * value of User-Mode Linux, the kernel the simulator is compared with (distributions' kernels: 250 or 1000).
+ * Timer expiry follows the timer wheel (kernel/time/timer.c, calc_index): never early, rounded up to the next slot of the
+ * level the distance falls into.
+ */
+
+export const hz = 100;
+export const jiffyNs = 1e9 / hz;
+const jiffyUs = 1e6 / hz;
+/** TCP_RTO_MIN, TCP_RTO_MAX, TCP_TIMEOUT_INIT, TCP_ATO_MIN = TCP_DELACK_MIN, TCP_DELACK_MAX (include/net/tcp.h), jiffies. */
+export const rtoMin = hz / 5;
+export const rtoMax = 120 * hz;
+export const timeoutInit = hz;
+export const atoMin = hz / 25;
+export const delackMax = hz / 5;
+/** TCP_TIMEOUT_MIN_US: 2 jiffies. */
+export const timeoutMinUs = 2 * jiffyUs;
+export const rtoMinUs = rtoMin * jiffyUs;
+
+export const jiffies = (nowNs: number): number => Math.floor(nowNs / jiffyNs);
+/** usecs_to_jiffies: rounds up. */
+export const usToJiffies = (us: number): number => Math.ceil(us / jiffyUs);
+export const jiffiesToUs = (j: number): number => j * jiffyUs;
+
+/** When a timer set now for `delta` jiffies from now fires, ns. */
+export function timerNs(nowNs: number, delta: number): number {
+  const expires = jiffies(nowNs) + Math.max(0, delta);
+  let shift = 0;
+  for (let reach = 63; delta >= reach && shift < 24; reach *= 8) shift += 3;
+  const slot = 2 ** shift;
+  return (Math.floor(expires / slot) + 1) * slot * jiffyNs;
+}

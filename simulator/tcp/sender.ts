@@ -1,0 +1,1467 @@
+/**
+ * A TCP sender: connection set-up, the retransmission queue, loss recovery, timers and the sending loop, following
+ * Linux 6.12 (net/ipv4/tcp_input.c, tcp_output.c, tcp_recovery.c, tcp_rate.c, tcp_timer.c): SACK scoreboard, RACK-TLP (RFC 8985),
+ * PRR (RFC 6937), F-RTO (RFC 5682), undo by time stamps and D-SACK, RTO (RFC 6298) with a floor of 200 ms, cwnd validation,
+ * TSO autosizing and deferral, TCP small queues, internal pacing, ECN (RFC 3168).
+ *
+ * Differences from Linux: sequence numbers count segments of one MSS (nothing is ever re-segmented or merged; only the
+ * last segment may be short); the application writes whenever the send buffer lets it, whole segments at a time; no reneging, urgent data, MTU probing,
+ * fast open, idle restart (the application never pauses) or PSH every half window.
+ *
+ * `model: classic` (see `TcpModel`) turns off RACK, TLP, PRR, F-RTO, undo, TSO, TSQ and the receive window: a segment is lost when three later
+ * ones have been SACKed, cwnd drops to ssthresh at once, and what is in flight is counted as in RFC 6675.
+ */
+
+import { Actor } from '../events.js';
+import type { Network } from '../network.js';
+import { kind, type Packet, type SmallQueueOwner } from '../packet.js';
+import type { Endpoint, Route } from '../route.js';
+import { jiffies, jiffiesToUs, rtoMax, rtoMinUs, timeoutInit, timeoutMinUs, timerNs, usToJiffies } from './clock.js';
+import { infiniteSsthresh, state, type CongestionControl } from './congestion.js';
+import { WindowedFilter } from './minmax.js';
+import { Scoreboard, flag as seg } from './scoreboard.js';
+
+/** What the two profiles of the simulator differ in. */
+export interface TcpModel {
+  /** RACK-TLP, PRR, F-RTO and undo; otherwise three duplicate ACKs and RFC 6675's pipe. */
+  readonly rack: boolean;
+  /** Bursts of several segments (TSO autosizing), TCP small queues. */
+  readonly tso: boolean;
+  /** The receiver delays and compresses ACKs as Linux does; otherwise an ACK a packet. */
+  readonly delayedAcks: boolean;
+  /** Receive window auto-tuning and send buffer limits; otherwise unlimited. */
+  readonly bufferLimits: boolean;
+  readonly initialWindow: number;
+  /** Largest send and receive buffer, bytes: tcp_wmem[2], tcp_rmem[2]. */
+  readonly wmemMax: number;
+  readonly rmemMax: number;
+}
+
+/** @param sysctls the plan's host sysctls; Linux's defaults where they say nothing */
+export function tcpModel(model: 'linux' | 'classic', sysctls: Readonly<Record<string, string>>): TcpModel {
+  const linux = model === 'linux';
+  const most = (name: string, otherwise: number): number => Number(sysctls[name]?.trim().split(/\s+/)[2] ?? otherwise);
+  return {
+    rack: linux, tso: linux, delayedAcks: linux, bufferLimits: linux, initialWindow: 10,
+    wmemMax: most('net.ipv4.tcp_wmem', 4194304), rmemMax: most('net.ipv4.tcp_rmem', 6291456),
+  };
+}
+
+/** What happened at an acknowledgement (FLAG_* of tcp_input.c). */
+const f = {
+  winUpdate: 2, dataAcked: 4, retransAcked: 8, dataSacked: 0x20, ece: 0x40, lostRetrans: 0x80, origSackAcked: 0x200,
+  unaAdvanced: 0x400, dsacking: 0x800, setTimer: 0x1000, maybeDelayed: 0x10000, dsackTlp: 0x20000,
+} as const;
+const notDup = f.winUpdate | f.dataAcked;
+const caAlert = f.dataSacked | f.ece | f.dsacking;
+const forwardProgress = f.dataAcked | f.dataSacked;
+
+/** Meanings of the retransmission timer (ICSK_TIME_*). */
+const timer = { none: 0, retransmit: 1, probe0: 3, lossProbe: 5, reorder: 6 } as const;
+const rexmitNone = 0;
+const rexmitLost = 1;
+const rexmitNew = 2;
+
+const gsoMaxBytes = 65536;
+const dupThreshold = 3;
+const maxReordering = 300;
+/** tcp_limit_output_bytes, and what a buffer of a burst costs beside its data (struct sk_buff, shared info, head). */
+const limitOutputBytes = 4 * 1024 * 1024;
+const bufferOverhead = 1280;
+/** tcp_sndbuf_expand's per_mss: MSS, headers and shared info rounded up to a power of two, and the sk_buff. */
+const bufferPerSegment = 4096 + 256;
+
+class PacingTimer extends Actor {
+  constructor(private readonly sender: TcpSender) { super(); }
+  override fire(): void { this.sender.unthrottle(); }
+}
+
+export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
+  // Identity.
+  readonly mss: number;
+  private readonly headerBytes: number;
+  private readonly pacingTimer: PacingTimer;
+  private readonly board = new Scoreboard();
+  private readonly hostQueue: boolean;
+
+  // What there is to send: `total` data segments, the last of `lastBytes`; then the end (FIN), in a segment of its own or with the last data.
+  total: number;
+  private lastBytes: number;
+  private finAlone = false;
+  private closing = false;
+  /** Send buffer: segments the application has written so far, and its size in bytes (sk_sndbuf). */
+  private written = 0;
+  private sndbuf = 0;
+
+  // Connection.
+  connected = false;
+  finished = false;
+  failed: string | null = null;
+  connectedNs = NaN;
+  endNs = NaN;
+  private synTries = 0;
+  private synUs = NaN;
+  private ecnOk = false;
+  private peerFin = false;
+
+  // Sequence space, in segments.
+  una = 0;
+  nxt = 0;
+  private rttSeq = 0;
+  highSeq = 0;
+  private wndEnd = 65535;
+  private maxWindow = 65535;
+
+  // Congestion window.
+  cwnd: number;
+  cwndCount = 0;
+  readonly cwndClamp = infiniteSsthresh;
+  ssthresh = infiniteSsthresh;
+  priorCwnd = 0;
+  private priorSsthresh = 0;
+  private cwndLimited = false;
+  private maxPacketsOut = 0;
+  private cwndUsageSeq = 0;
+  private prrDelivered = 0;
+  private prrOut = 0;
+  state: number = state.open;
+
+  // Counts, in segments.
+  packetsOut = 0;
+  private sackedOut = 0;
+  lostOut = 0;
+  retransOut = 0;
+  private fack = 0;
+  private retransmitHint = -1;
+  delivered = 1;
+  deliveredCe = 0;
+  lost = 0;
+  retransmits = 0;
+  segmentsSent = 0;
+  bytesSent = NaN;
+
+  // Round-trip time, µs; srtt × 8 and mdev × 4 as Linux scales them.
+  srttUs = 0;
+  private mdevUs = 0;
+  private mdevMaxUs = 0;
+  rttvarUs = 0;
+  private readonly rttMin = new WindowedFilter(false);
+  /** jiffies */
+  private rto = timeoutInit;
+  private timeouts = 0;
+
+  // Time of the event being handled.
+  now = NaN;
+  nowUs = NaN;
+  lastSentJiffies = 0;
+
+  // RACK-TLP, F-RTO, undo.
+  private reordering = dupThreshold;
+  private reorderingSeen = 0;
+  private rackMstamp = NaN;
+  private rackEnd = 0;
+  private rackRttUs = 0;
+  private rackAdvanced = false;
+  private rackDsackSeen = false;
+  private rackSteps = 1;
+  private rackPersist = 0;
+  private rackLastDelivered = 0;
+  private tlpHigh = 0;
+  private tlpRetrans = false;
+  private frto = false;
+  private undoMarker = -1;
+  private undoRetrans = 0;
+  private retransStampMs = -1;
+  private dsackDups = 0;
+
+  // Rate sample (tcp_rate.c).
+  deliveredUs = NaN;
+  private firstSentUs = NaN;
+  appLimited = 0;
+  private rateDelivered = 0;
+  private rateIntervalUs = 0;
+  rs = { priorDelivered: 0, priorDeliveredCe: 0, priorUs: NaN, delivered: 0, intervalUs: NaN, appLimited: false, retrans: false, lastEnd: 0, rttUs: NaN, losses: 0, ackedSacked: 0, priorInFlight: 0, ackDelayed: false };
+
+  // Sending.
+  pacingRate = NaN;
+  paced = false;
+  private sendAtNs = NaN;
+  private hostBytes = 0;
+  private throttled = false;
+  private tsRecent = 0;
+  private queueCwr = false;
+
+  // The retransmission timer.
+  private pending: number = timer.none;
+  private timeoutNs = NaN;
+
+  // SACK blocks of the previous acknowledgement: what they cover is known.
+  private seen = 0;
+  private readonly seenFrom = new Int32Array(3);
+  private readonly seenTo = new Int32Array(3);
+  private readonly blockFrom = new Int32Array(3);
+  private readonly blockTo = new Int32Array(3);
+  // One acknowledgement's working values.
+  private flag = 0;
+  private firstSackUs = -1;
+  private lastSackUs = -1;
+  private reord = 0;
+  private sackDelivered = 0;
+
+  /**
+   * @param bytes payload to send; null = until `stop`
+   * @param onEnd called once, when everything was acknowledged and the peer's FIN arrived, or when it failed
+   */
+  constructor(
+    private readonly network: Network,
+    private readonly route: Route,
+    readonly model: TcpModel,
+    readonly cc: CongestionControl,
+    private readonly ecn: boolean,
+    v6: boolean,
+    bytes: number | null,
+    private readonly onEnd: (sender: TcpSender) => void,
+  ) {
+    super();
+    this.headerBytes = v6 ? 72 : 52;
+    this.mss = route.mtuBytes - this.headerBytes;
+    this.total = bytes === null ? infiniteSsthresh : Math.ceil(bytes / this.mss);
+    this.lastBytes = bytes === null ? this.mss : bytes - (this.total - 1) * this.mss;
+    if (!model.bufferLimits) {
+      this.written = this.total;
+      if (bytes !== null) this.closing = this.closeDue = true;
+    }
+    this.cwnd = model.initialWindow;
+    this.bytesSent = 0;
+    this.pacingRate = 0;
+    this.sendAtNs = 0;
+    this.hostQueue = model.tso && route.links.length > 0 && route.links[0]!.queue !== null;
+    if (!model.bufferLimits) this.wndEnd = Number.MAX_SAFE_INTEGER;
+    this.pacingTimer = new PacingTimer(this);
+    network.events.add(this);
+    network.events.add(this.pacingTimer);
+  }
+
+  /** Gives its timers back. */
+  release(): void {
+    this.network.events.remove(this);
+    this.network.events.remove(this.pacingTimer);
+  }
+
+  get inFlight(): number { return this.packetsOut - this.sackedOut - this.lostOut + this.retransOut; }
+  get minRttUs(): number { return this.rttMin.value; }
+  /** Earliest departure of the next burst, ns (tcp_wstamp_ns). */
+  get departureNs(): number { return this.sendAtNs; }
+  /** Segments the application has handed over, the FIN included when it has one of its own. */
+  private get end(): number { return this.finAlone ? this.total + 1 : this.written; }
+  /** bits/s; NaN before the first sample. */
+  get deliveryRateBps(): number { return this.rateIntervalUs > 0 ? (this.rateDelivered * this.mss * 8e6) / this.rateIntervalUs : NaN; }
+  get bytesAcked(): number { return this.una >= this.total ? Math.max(0, (this.total - 1) * this.mss + this.lastBytes) : this.una * this.mss; }
+
+  private clock(): void {
+    this.now = this.network.events.now;
+    this.nowUs = Math.floor(this.now / 1000);
+  }
+  private get nowMs(): number { return Math.floor(this.now / 1e6); }
+
+  // ---- Connection ----
+
+  /** connect(): sends the SYN. */
+  connect(): void {
+    this.clock();
+    this.sendSyn();
+  }
+
+  private sendSyn(): void {
+    const packet = this.network.pool.take(this.route, kind.syn, this.headerBytes + 8);
+    packet.tsVal = this.nowMs;
+    packet.tsEcr = 0;
+    packet.pureAck = true;
+    packet.ece = packet.cwr = this.ecn || this.cc.needsEcn;
+    if (this.cc.needsEcn) packet.ecn = 2;
+    this.synUs = this.nowUs;
+    this.synTries++;
+    // tcp_syn_linear_timeouts: the first four retransmissions a second apart, then doubling.
+    const delta = this.synTries <= 5 ? timeoutInit : Math.min(rtoMax, timeoutInit * 2 ** (this.synTries - 5));
+    this.arm(timer.retransmit, delta);
+    this.network.send(packet);
+  }
+
+  private onSynAck(packet: Packet): void {
+    if (this.connected) {
+      this.sendAck();
+      return;
+    }
+    this.connected = true;
+    this.connectedNs = this.now;
+    this.ecnOk = (this.ecn || this.cc.needsEcn) && packet.ece;
+    this.tsRecent = packet.tsVal;
+    this.pending = timer.none;
+    this.wndEnd = this.model.bufferLimits ? packet.window : Number.MAX_SAFE_INTEGER;
+    this.maxWindow = packet.window;
+    this.rttMin.reset(jiffies(this.now), 0xffffffff);
+    if (this.synTries === 1) {
+      const rtt = this.nowUs - this.synUs;
+      this.updateRttMin(rtt);
+      this.estimateRtt(rtt);
+    } else if (packet.tsEcr > 0) {
+      const rtt = Math.max(1, this.nowMs - packet.tsEcr) * 1000;
+      this.updateRttMin(rtt);
+      this.estimateRtt(rtt);
+    } else this.rto = timeoutInit;
+    if (this.synTries > 2) this.cwnd = 1;
+    this.deliveredUs = this.nowUs;
+    this.updatePacingRate();
+    this.cc.init(this);
+    this.sendAck();
+    this.expandBuffer();
+    this.write();
+    this.push();
+  }
+
+  /** tcp_sndbuf_expand */
+  private expandBuffer(): void {
+    if (!this.model.bufferLimits) return;
+    const wanted = (this.cc.controlsRate ? 3 : 2) * Math.max(10, this.cwnd, this.reordering + 1) * bufferPerSegment;
+    if (wanted > this.sndbuf) this.sndbuf = Math.min(wanted, this.model.wmemMax);
+  }
+
+  /** Bytes of the send buffer in use, its buffers' own size included (sk_wmem_queued). */
+  private queued(): number {
+    const unsent = this.written - this.nxt;
+    return (this.written - this.una) * this.mss + bufferOverhead * (Math.ceil(this.packetsOut / this.tsoSegments()) + Math.ceil(unsent / this.bufferSegments()));
+  }
+  /** Segments of a buffer being filled (tcp_xmit_size_goal): at most half the largest window seen. */
+  private bufferSegments(): number {
+    return Math.max(1, Math.floor(Math.min(gsoMaxBytes, this.maxWindow / 2) / this.mss));
+  }
+
+  /** The application writes until the send buffer is full (tcp_sendmsg), and closes after the last byte. */
+  private write(): void {
+    if (!this.model.bufferLimits) return;
+    const step = this.bufferSegments();
+    while (this.written < this.total && this.queued() < this.sndbuf) this.written = Math.min(this.total, this.written + step);
+  }
+
+  /** Sends what may be sent; room in the send buffer wakes the application (tcp_check_space), which writes on. */
+  private push(): void {
+    this.output(false);
+    while (this.written < this.total) {
+      if (this.inFlight < this.cwnd) this.expandBuffer();
+      const queued = this.queued();
+      if (this.sndbuf - queued < queued / 2) return;
+      this.write();
+      this.output(false);
+    }
+    this.close();
+  }
+
+  /** After the last byte: the FIN goes with the last segment if that still waits, and alone if it was sent (tcp_send_fin). */
+  private close(): void {
+    if (this.closing && !this.closeDue) return;
+    this.closing = true;
+    this.closeDue = false;
+    if (this.nxt < this.total) return;
+    this.finAlone = true;
+    this.output(false);
+  }
+  /** Closed for writing from the start (classic), the FIN not decided on yet. */
+  private closeDue = false;
+
+  private sendAck(): void {
+    const packet = this.network.pool.take(this.route, kind.ack, this.headerBytes);
+    packet.pureAck = true;
+    packet.tsVal = this.nowMs;
+    packet.tsEcr = this.tsRecent;
+    packet.seq = this.nxt;
+    packet.payload = 0;
+    packet.ack = this.peerFin ? 1 : 0;
+    if (this.ecnOk && this.cc.needsEcn) packet.ecn = 2;
+    this.network.send(packet);
+  }
+
+  /** Sends no new data any more: what was sent is brought to its end, then the connection closes. */
+  stop(): void {
+    if (this.finished || this.closing) return;
+    this.clock();
+    if (!this.connected) { this.fail('not connected by its stop time'); return; }
+    // What is in the send buffer still goes out.
+    this.total = this.written = this.model.bufferLimits ? this.written : this.nxt;
+    this.lastBytes = this.mss;
+    this.closing = false;
+    this.close();
+  }
+
+  private fail(why: string): void {
+    this.failed = why;
+    this.finish();
+  }
+  private finish(): void {
+    if (this.finished) return;
+    this.finished = true;
+    this.endNs = this.now;
+    this.pending = timer.none;
+    this.onEnd(this);
+  }
+
+  // ---- Timers ----
+
+  private arm(what: number, delta: number): void {
+    this.pending = what;
+    this.timeoutNs = timerNs(this.now, Math.min(delta, rtoMax));
+    const scheduled = this.network.events.timeOf(this.actorId);
+    // A pending event that comes too early is left: it re-arms when it fires (as timer_pending costs Linux little).
+    if (scheduled > this.timeoutNs || scheduled <= this.now) this.network.events.schedule(this.actorId, this.timeoutNs);
+  }
+
+  override fire(): void {
+    if (this.finished || this.pending === timer.none) return;
+    this.clock();
+    if (this.now < this.timeoutNs) {
+      this.network.events.schedule(this.actorId, this.timeoutNs);
+      return;
+    }
+    // So that `arm` schedules anew.
+    this.network.events.cancel(this.actorId);
+    if (!this.connected) {
+      if (this.synTries > 6) this.fail('connection timed out: no answer to 7 SYNs');
+      else this.sendSyn();
+      return;
+    }
+    switch (this.pending) {
+      case timer.reorder: this.reorderTimeout(); break;
+      case timer.lossProbe: this.sendLossProbe(); break;
+      case timer.probe0: this.pending = timer.none; this.output(false); break;
+      default: this.pending = timer.none; this.retransmitTimeout(); break;
+    }
+  }
+
+  /** tcp_rto_delta_us: how far ahead the RTO of the first segment is. */
+  private rtoDeltaUs(): number {
+    return this.board.sentUs[this.una & this.board.mask]! + jiffiesToUs(this.rto) - this.nowUs;
+  }
+  private rearmRto(): void {
+    if (this.packetsOut === 0) { this.pending = timer.none; return; }
+    let rto = this.rto;
+    if (this.pending === timer.reorder || this.pending === timer.lossProbe) rto = usToJiffies(Math.max(this.rtoDeltaUs(), 1));
+    this.arm(timer.retransmit, rto);
+  }
+  private setTransmitTimer(): void {
+    if (!this.scheduleLossProbe(true)) this.rearmRto();
+  }
+
+  /** tcp_schedule_loss_probe */
+  private scheduleLossProbe(advancingRto: boolean): boolean {
+    if (!this.model.rack || this.packetsOut === 0 || (this.state !== state.open && this.state !== state.cwr)) return false;
+    let timeout: number = timeoutInit;
+    if (this.srttUs > 0) {
+      const us = Math.floor(this.srttUs / 4) + (this.packetsOut === 1 ? rtoMinUs : timeoutMinUs);
+      timeout = usToJiffies(us);
+    }
+    const delta = advancingRto ? jiffiesToUs(this.rto) : this.rtoDeltaUs();
+    if (delta > 0) timeout = Math.min(timeout, usToJiffies(delta));
+    this.arm(timer.lossProbe, timeout);
+    return true;
+  }
+
+  /** tcp_send_loss_probe */
+  private sendLossProbe(): void {
+    if (this.tlpHigh === 0) {
+      this.tlpRetrans = false;
+      let sent = false;
+      if (this.nxt < this.end && this.windowAllows(this.nxt)) {
+        const before = this.packetsOut;
+        this.output(true);
+        sent = this.packetsOut > before;
+      } else if (this.packetsOut > 0) {
+        this.retransmit(this.nxt - 1);
+        this.tlpRetrans = true;
+        sent = true;
+      }
+      if (sent) {
+        this.tlpHigh = this.nxt;
+        this.pending = timer.none;
+      }
+    }
+    this.rearmRto();
+  }
+
+  /** tcp_retransmit_timer */
+  private retransmitTimeout(): void {
+    if (this.packetsOut === 0) return;
+    if (this.timeouts >= 15) { this.fail('connection timed out: 15 retransmission timeouts in a row'); return; }
+    this.enterLoss();
+    this.timeouts++;
+    this.retransmitLost(this.una);
+    this.rto = Math.min(this.rto * 2, rtoMax);
+    this.arm(timer.retransmit, this.rto);
+  }
+
+  /** tcp_enter_loss */
+  private enterLoss(): void {
+    const { board } = this;
+    const newRecovery = this.state < state.recovery;
+    for (let s = this.una; s < this.nxt; s++) {
+      if (this.model.rack && s !== this.una && this.rackRttUs - (this.nowUs - board.sentUs[s & board.mask]!) > 0) continue;
+      this.markLost(s);
+    }
+    this.retransmitHint = -1;
+    if (this.state <= state.disorder || this.highSeq <= this.una || (this.state === state.loss && this.timeouts === 0)) {
+      this.priorSsthresh = this.currentSsthresh();
+      this.priorCwnd = this.cwnd;
+      this.ssthresh = this.cc.ssthresh(this);
+      this.cc.lossEvent(this);
+      this.initUndo();
+    }
+    this.cwnd = this.inFlight + 1;
+    this.cwndCount = 0;
+    if (this.state <= state.disorder && this.sackedOut >= dupThreshold) this.reordering = Math.min(this.reordering, dupThreshold);
+    this.setState(state.loss);
+    this.highSeq = this.nxt;
+    this.tlpHigh = 0;
+    this.queueCwr = this.ecnOk;
+    this.frto = this.model.rack && (newRecovery || this.timeouts > 0);
+  }
+
+  private setState(next: number): void {
+    this.cc.setState(this, next);
+    this.state = next;
+  }
+
+  /** tcp_current_ssthresh */
+  private currentSsthresh(): number {
+    return this.state === state.cwr || this.state === state.recovery ? this.ssthresh : Math.max(this.ssthresh, (this.cwnd >> 1) + (this.cwnd >> 2));
+  }
+
+  private initUndo(): void {
+    this.undoMarker = this.una;
+    this.undoRetrans = this.retransOut + (this.tlpHigh !== 0 && this.tlpRetrans ? 1 : 0);
+    if (this.undoRetrans === 0) this.undoRetrans = -1;
+  }
+
+  // ---- Round-trip time ----
+
+  private updateRttMin(rttUs: number): void {
+    if ((this.flag & f.maybeDelayed) !== 0 && rttUs > this.minRttUs) return;
+    this.rttMin.update(300 * 100, jiffies(this.now), rttUs > 0 ? rttUs : jiffiesToUs(1));
+  }
+
+  /** tcp_rtt_estimator and tcp_set_rto */
+  private estimateRtt(rttUs: number): void {
+    let m = rttUs;
+    let srtt = this.srttUs;
+    if (srtt !== 0) {
+      m -= Math.floor(srtt / 8);
+      srtt += m;
+      if (m < 0) {
+        m = -m - Math.floor(this.mdevUs / 4);
+        if (m > 0) m = Math.floor(m / 8);
+      } else m -= Math.floor(this.mdevUs / 4);
+      this.mdevUs += m;
+      if (this.mdevUs > this.mdevMaxUs) {
+        this.mdevMaxUs = this.mdevUs;
+        if (this.mdevMaxUs > this.rttvarUs) this.rttvarUs = this.mdevMaxUs;
+      }
+      if (this.una > this.rttSeq) {
+        if (this.mdevMaxUs < this.rttvarUs) this.rttvarUs -= Math.floor((this.rttvarUs - this.mdevMaxUs) / 4);
+        this.rttSeq = this.nxt;
+        this.mdevMaxUs = rtoMinUs;
+      }
+    } else {
+      srtt = m * 8;
+      this.mdevUs = m * 2;
+      this.rttvarUs = Math.max(this.mdevUs, rtoMinUs);
+      this.mdevMaxUs = this.rttvarUs;
+      this.rttSeq = this.nxt;
+    }
+    this.srttUs = Math.max(1, srtt);
+    this.rto = Math.min(usToJiffies(Math.floor(this.srttUs / 8) + this.rttvarUs), rtoMax);
+  }
+
+  // ---- Sending ----
+
+  private windowAllows(s: number): boolean {
+    return s * this.mss + this.payloadOf(s) <= this.wndEnd;
+  }
+  private payloadOf(s: number): number {
+    return s < this.total - 1 ? this.mss : s === this.total - 1 ? this.lastBytes : 0;
+  }
+
+  /** tcp_tso_segs */
+  private tsoSegments(): number {
+    if (!this.model.tso) return 1;
+    let bytes = Math.floor(this.pacingRate / 1024);
+    const r = Math.floor(this.minRttUs / 512);
+    if (r < 32) bytes += Math.floor(gsoMaxBytes / 2 ** r);
+    bytes = Math.min(bytes, gsoMaxBytes);
+    return Math.max(Math.floor(bytes / this.mss), this.cc.minTsoSegments(this));
+  }
+
+  /** tcp_tso_should_defer: waits for more window rather than send a small burst. */
+  private defer(available: number, maxSegments: number): boolean {
+    if (this.state >= state.recovery) return false;
+    if (this.now - this.sendAtNs - 1e6 > 0) return false;
+    const congestion = (this.cwnd - this.inFlight) * this.mss;
+    const receive = this.wndEnd - this.nxt * this.mss;
+    const limit = Math.min(receive, congestion);
+    if (limit >= maxSegments * this.mss) return false;
+    const chunk = Math.floor(Math.min(this.wndEnd - this.una * this.mss, this.cwnd * this.mss) / 3);
+    if (limit >= chunk) return false;
+    if (this.packetsOut === 0) return false;
+    const age = this.now - this.board.sentUs[this.una & this.board.mask]! * 1000;
+    if (age - 1000 * Math.floor(this.srttUs / 16) < 0) return false;
+    // The last of the data will not grow.
+    if (available * this.mss <= limit) return false;
+    if (congestion < receive) this.cwndLimited = true;
+    return true;
+  }
+
+  private pacingBlocks(): boolean {
+    if (!this.paced || this.sendAtNs <= this.now) return false;
+    if (!this.network.events.pending(this.pacingTimer.actorId)) this.network.events.schedule(this.pacingTimer.actorId, this.sendAtNs);
+    return true;
+  }
+
+  /** tcp_small_queue_check. @param factor 1 for retransmissions */
+  private smallQueueFull(factor: number, burstBytes: number): boolean {
+    if (!this.hostQueue) return false;
+    let limit = Math.max(2 * (burstBytes + bufferOverhead), Math.floor(this.pacingRate / 1024));
+    if (!this.paced) limit = Math.min(limit, limitOutputBytes);
+    if (this.hostBytes <= limit * 2 ** factor || this.packetsOut <= 1) return false;
+    this.throttled = true;
+    return true;
+  }
+
+  /** A packet left this host's queue. */
+  released(packet: Packet): void {
+    this.hostBytes -= packet.payload + bufferOverhead / 2;
+    if (this.throttled && !this.network.events.pending(this.pacingTimer.actorId)) {
+      this.throttled = false;
+      this.network.events.schedule(this.pacingTimer.actorId, this.network.events.now);
+    }
+  }
+
+  /** tcp_tsq_write: pacing or the host's queue let it send again. */
+  unthrottle(): void {
+    if (this.finished || !this.connected) return;
+    this.network.events.cancel(this.pacingTimer.actorId);
+    this.clock();
+    if (this.lostOut > this.retransOut && this.cwnd > this.inFlight) this.retransmitQueue();
+    this.push();
+  }
+
+  /** tcp_write_xmit. @param probe a loss probe: one segment, whatever cwnd says */
+  private output(probe: boolean): void {
+    const { board } = this;
+    const maxSegments = probe ? 1 : this.tsoSegments();
+    const end = this.end;
+    let sent = 0;
+    let limited = false;
+    while (this.nxt < end) {
+      if (this.pacingBlocks()) break;
+      const inFlight = this.inFlight;
+      let quota = 0;
+      if (inFlight < this.cwnd) quota = this.model.tso ? Math.min(Math.max(this.cwnd >> 1, 1), this.cwnd - inFlight) : this.cwnd - inFlight;
+      if (quota <= 0) {
+        if (!probe) break;
+        quota = 1;
+      }
+      quota = Math.min(quota, maxSegments);
+      if (!this.windowAllows(this.nxt)) break;
+      const available = end - this.nxt;
+      if (quota > 1 || maxSegments > 1) {
+        const wanted = Math.min(available, maxSegments);
+        if (wanted > 1 && !probe && this.defer(available, maxSegments)) { limited ||= this.cwndLimited; break; }
+      }
+      let count = Math.min(quota, available);
+      // A burst never goes beyond the receive window.
+      while (count > 1 && !this.windowAllows(this.nxt + count - 1)) count--;
+      if (this.smallQueueFull(0, count * this.mss)) break;
+
+      const dueNs = this.sendAtNs;
+      this.sendAtNs = Math.max(dueNs, this.now);
+      board.reserve(this.una, this.nxt, this.nxt + count);
+      if (this.packetsOut === 0) {
+        this.firstSentUs = this.nowUs;
+        this.deliveredUs = this.nowUs;
+        if (this.inFlight === 0) this.cc.txStart(this);
+      }
+      const priorPackets = this.packetsOut;
+      let bytes = 0;
+      for (let k = 0; k < count; k++) {
+        const s = this.nxt;
+        const i = s & board.mask;
+        board.flags[i] = this.appLimited > 0 ? seg.appLimited : 0;
+        this.stamp(i);
+        board.sentLast(s);
+        bytes += this.payloadOf(s);
+        this.nxt = s + 1;
+        this.packetsOut++;
+        this.transmit(s, false);
+      }
+      this.pace(bytes, dueNs);
+      this.lastSentJiffies = jiffies(this.now);
+      if (priorPackets === 0 || this.pending === timer.lossProbe) this.rearmRto();
+      sent += count;
+      if (probe) break;
+    }
+    limited ||= this.inFlight >= this.cwnd;
+    if (sent > 0 || limited) this.validateCwnd(limited);
+    if (sent > 0) {
+      if (this.inReduction()) this.prrOut += sent;
+      if (!probe) this.scheduleLossProbe(false);
+    } else if (this.packetsOut === 0 && this.nxt < end && this.pending === timer.none) this.arm(timer.probe0, this.rto);
+  }
+
+  private stamp(i: number): void {
+    const { board } = this;
+    board.sentUs[i] = this.nowUs;
+    board.delivered[i] = this.delivered;
+    board.deliveredCe[i] = this.deliveredCe;
+    board.deliveredUs[i] = this.deliveredUs;
+    board.firstSentUs[i] = this.firstSentUs;
+  }
+
+  /** tcp_update_skb_after_send: when the next burst may leave. */
+  private pace(bytes: number, dueNs: number): void {
+    if (!this.paced || this.pacingRate <= 0 || this.segmentsSent < 10) return;
+    const gap = Math.floor((bytes * 1e9) / this.pacingRate);
+    // A burst that left late catches up by at most half its gap.
+    this.sendAtNs += gap - Math.min(Math.floor(gap / 2), this.sendAtNs - dueNs);
+  }
+
+  private transmit(s: number, again: boolean): void {
+    const payload = this.payloadOf(s);
+    const packet = this.network.pool.take(this.route, payload > 0 ? kind.data : kind.fin, this.headerBytes + payload);
+    packet.seq = s;
+    packet.payload = payload;
+    packet.ack = 0;
+    packet.tsVal = this.nowMs;
+    packet.tsEcr = this.tsRecent;
+    packet.fin = this.closing && s === this.end - 1;
+    packet.push = s === this.total - 1;
+    packet.pureAck = payload === 0;
+    if (this.ecnOk) {
+      if ((!again && payload > 0) || this.cc.needsEcn) packet.ecn = 2;
+      if (!again && payload > 0 && this.queueCwr) {
+        this.queueCwr = false;
+        packet.cwr = true;
+      }
+    }
+    if (this.hostQueue) {
+      packet.owner = this;
+      this.hostBytes += payload + bufferOverhead / 2;
+    }
+    if (payload > 0) {
+      this.segmentsSent++;
+      this.bytesSent += payload;
+    }
+    this.network.send(packet);
+  }
+
+  /** __tcp_retransmit_skb */
+  private retransmit(s: number): void {
+    const { board } = this;
+    const i = s & board.mask;
+    this.retransmits++;
+    const dueNs = this.sendAtNs;
+    this.sendAtNs = Math.max(dueNs, this.now);
+    this.stamp(i);
+    board.sentLast(s);
+    board.flags[i] = (board.flags[i]! | seg.everRetransmitted) & ~seg.delivered;
+    this.transmit(s, true);
+    this.pace(this.payloadOf(s), dueNs);
+  }
+  /** tcp_retransmit_skb */
+  private retransmitLost(s: number): void {
+    const i = s & this.board.mask;
+    this.retransmit(s);
+    this.board.flags[i]! |= seg.retransmitted;
+    this.retransOut++;
+    if (this.retransStampMs < 0) this.retransStampMs = this.nowMs;
+    if (this.undoRetrans < 0) this.undoRetrans = 0;
+    this.undoRetrans++;
+  }
+
+  /** tcp_xmit_retransmit_queue */
+  private retransmitQueue(): void {
+    if (this.packetsOut === 0) return;
+    const { board } = this;
+    const maxSegments = this.tsoSegments();
+    let hole = -1;
+    let rearm = false;
+    for (let s = this.retransmitHint >= this.una ? this.retransmitHint : this.una; s < this.nxt; s++) {
+      if (this.pacingBlocks()) break;
+      if (hole < 0) this.retransmitHint = s;
+      // The first retransmission of a recovery goes out at once (PRR sees to that; RFC 6675, section 5, step 4.3).
+      if (this.cwnd - this.inFlight <= 0 && (this.model.rack || this.state !== state.recovery || this.prrOut > 0)) break;
+      if (this.retransOut >= this.lostOut) break;
+      const flags = board.flags[s & board.mask]!;
+      if ((flags & seg.lost) === 0) {
+        if (hole < 0 && (flags & (seg.retransmitted | seg.sacked)) === 0) hole = s;
+        continue;
+      }
+      if ((flags & (seg.sacked | seg.retransmitted)) !== 0) continue;
+      if (this.smallQueueFull(1, maxSegments * this.mss)) break;
+      this.retransmitLost(s);
+      if (this.inReduction()) this.prrOut++;
+      if (s === this.una && this.pending !== timer.reorder) rearm = true;
+    }
+    if (rearm) this.arm(timer.retransmit, this.rto);
+  }
+
+  // ---- Congestion window ----
+
+  private inReduction(): boolean { return this.state === state.cwr || this.state === state.recovery; }
+
+  /** tcp_is_cwnd_limited */
+  isCwndLimited(): boolean {
+    if (this.cwndLimited) return true;
+    return this.cwnd < this.ssthresh && this.cwnd < 2 * this.maxPacketsOut;
+  }
+
+  private validateCwnd(limited: boolean): void {
+    if (this.una >= this.cwndUsageSeq || limited || (!this.cwndLimited && this.packetsOut > this.maxPacketsOut)) {
+      this.cwndLimited = limited;
+      this.maxPacketsOut = this.packetsOut;
+      this.cwndUsageSeq = this.nxt;
+    }
+  }
+
+  private initReduction(): void {
+    this.highSeq = this.nxt;
+    this.tlpHigh = 0;
+    this.cwndCount = 0;
+    this.priorCwnd = this.cwnd;
+    this.prrDelivered = 0;
+    this.prrOut = 0;
+    this.ssthresh = this.cc.ssthresh(this);
+    this.queueCwr = this.ecnOk;
+    if (!this.model.rack && !this.cc.controlsRate) this.cwnd = this.ssthresh;
+  }
+
+  /** tcp_cwnd_reduction: proportional rate reduction. */
+  private reduce(acked: number, lost: number): void {
+    if (acked <= 0 || this.priorCwnd === 0) return;
+    if (!this.model.rack) { this.cwnd = this.ssthresh; return; }
+    const inFlight = this.inFlight;
+    const delta = this.ssthresh - inFlight;
+    this.prrDelivered += acked;
+    let count: number;
+    if (delta < 0) count = Math.floor((this.ssthresh * this.prrDelivered + this.priorCwnd - 1) / this.priorCwnd) - this.prrOut;
+    else {
+      count = Math.max(this.prrDelivered - this.prrOut, acked);
+      if ((this.flag & f.unaAdvanced) !== 0 && lost === 0) count++;
+      count = Math.min(delta, count);
+    }
+    count = Math.max(count, this.prrOut > 0 ? 0 : 1);
+    this.cwnd = inFlight + count;
+  }
+
+  private endReduction(): void {
+    if (this.cc.controlsRate) return;
+    if (this.ssthresh < infiniteSsthresh && (this.state === state.cwr || this.undoMarker >= 0)) this.cwnd = this.ssthresh;
+  }
+
+  private enterCwr(): void {
+    this.priorSsthresh = 0;
+    if (this.state < state.cwr) {
+      this.undoMarker = -1;
+      this.initReduction();
+      this.setState(state.cwr);
+    }
+  }
+
+  private enterRecovery(ece: boolean): void {
+    if (this.retransOut === 0 && !this.anyRetransmitted()) this.retransStampMs = -1;
+    this.priorSsthresh = 0;
+    this.initUndo();
+    if (!this.inReduction()) {
+      if (!ece) this.priorSsthresh = this.currentSsthresh();
+      this.initReduction();
+    }
+    this.setState(state.recovery);
+  }
+
+  private anyRetransmitted(): boolean {
+    return this.retransOut > 0 || (this.packetsOut > 0 && (this.board.flags[this.una & this.board.mask]! & seg.everRetransmitted) !== 0);
+  }
+
+  private keepOpen(): void {
+    const next = this.sackedOut + this.lostOut > 0 || this.anyRetransmitted() ? state.disorder : state.open;
+    if (this.state !== next) {
+      this.setState(next);
+      this.highSeq = this.nxt;
+    }
+  }
+
+  private tryToOpen(): void {
+    if (!this.anyRetransmitted()) this.retransStampMs = -1;
+    if ((this.flag & f.ece) !== 0) this.enterCwr();
+    if (this.state !== state.cwr) this.keepOpen();
+  }
+
+  private packetDelayed(): boolean {
+    return this.retransStampMs >= 0 ? this.ackEcr !== 0 && this.ackEcr < this.retransStampMs : true;
+  }
+  private ackEcr = 0;
+  private mayUndo(): boolean {
+    return this.model.rack && this.undoMarker >= 0 && (this.undoRetrans === 0 || this.packetDelayed());
+  }
+
+  private undo(unmarkLoss: boolean): void {
+    if (unmarkLoss) {
+      const { board } = this;
+      for (let s = this.una; s < this.nxt; s++) board.flags[s & board.mask]! &= ~seg.lost;
+      this.lostOut = 0;
+      this.retransmitHint = -1;
+    }
+    if (this.priorSsthresh > 0) {
+      this.cwnd = this.cc.undoCwnd(this);
+      if (this.priorSsthresh > this.ssthresh) {
+        this.ssthresh = this.priorSsthresh;
+        this.queueCwr = false;
+      }
+    }
+    this.undoMarker = -1;
+    this.rackAdvanced = true;
+  }
+
+  private tryUndoRecovery(): void {
+    if (this.mayUndo()) this.undo(false);
+    else if (this.rackPersist > 0) this.rackPersist--;
+    this.setState(state.open);
+  }
+  private tryUndoLoss(byFrto: boolean): boolean {
+    if (!byFrto && !this.mayUndo()) return false;
+    this.undo(true);
+    this.timeouts = 0;
+    this.setState(state.open);
+    return true;
+  }
+  private tryUndoDsack(): boolean {
+    if (!this.model.rack || this.undoMarker < 0 || this.undoRetrans !== 0) return false;
+    this.rackPersist = Math.min(16, this.rackPersist + 1);
+    this.undo(false);
+    return true;
+  }
+  private tryUndoPartial(priorUna: number): boolean {
+    if (this.model.rack && this.undoMarker >= 0 && this.packetDelayed()) {
+      this.checkReordering(priorUna);
+      if (this.retransOut > 0) return true;
+      if (!this.anyRetransmitted()) this.retransStampMs = -1;
+      this.undo(true);
+      this.keepOpen();
+    }
+    return false;
+  }
+
+  // ---- Losses ----
+
+  /** tcp_mark_skb_lost */
+  private markLost(s: number): void {
+    const { board } = this;
+    const i = s & board.mask;
+    const flags = board.flags[i]!;
+    if ((flags & seg.sacked) !== 0) return;
+    if ((this.retransmitHint < 0 && this.retransOut >= this.lostOut) || (this.retransmitHint >= 0 && s < this.retransmitHint)) this.retransmitHint = s;
+    if ((flags & seg.lost) !== 0) {
+      if ((flags & seg.retransmitted) !== 0) {
+        board.flags[i] = flags & ~seg.retransmitted;
+        this.retransOut--;
+        this.lost++;
+      }
+    } else {
+      this.lostOut++;
+      board.flags[i] = flags | seg.lost;
+      this.lost++;
+    }
+  }
+
+  /** tcp_rack_advance */
+  private rackAdvance(flags: number, end: number, sentUs: number): void {
+    const rtt = this.nowUs - sentUs;
+    if (rtt < this.minRttUs && (flags & (seg.retransmitted | seg.everRetransmitted)) !== 0) return;
+    this.rackAdvanced = true;
+    this.rackRttUs = rtt;
+    if (!(this.rackMstamp >= sentUs) || (sentUs === this.rackMstamp && end > this.rackEnd)) {
+      this.rackMstamp = sentUs;
+      this.rackEnd = end;
+    }
+  }
+
+  /** tcp_rack_detect_loss. @returns the longest time still to wait, µs; 0 when none waits */
+  private rackDetect(): number {
+    const { board } = this;
+    let window = 0;
+    if (!(this.reorderingSeen === 0 && (this.state >= state.recovery || this.sackedOut >= this.reordering))) {
+      window = Math.min(Math.floor(this.minRttUs / 4) * this.rackSteps, Math.floor(this.srttUs / 8));
+    }
+    let timeout = 0;
+    for (let s = board.first; s >= 0;) {
+      const next = board.after(s);
+      const i = s & board.mask;
+      const flags = board.flags[i]!;
+      if ((flags & seg.lost) !== 0 && (flags & seg.retransmitted) === 0) { s = next; continue; }
+      const sentUs = board.sentUs[i]!;
+      if (!(this.rackMstamp > sentUs || (this.rackMstamp === sentUs && this.rackEnd > s + 1))) break;
+      const remaining = this.rackRttUs + window - (this.nowUs - sentUs);
+      if (remaining <= 0) {
+        this.markLost(s);
+        board.unlink(s);
+      } else timeout = Math.max(timeout, remaining);
+      s = next;
+    }
+    return timeout;
+  }
+
+  private reorderTimeout(): void {
+    const prior = this.inFlight;
+    const lost = this.lost;
+    this.flag = 0;
+    this.rackDetect();
+    if (prior !== this.inFlight) {
+      if (this.state !== state.recovery) {
+        this.enterRecovery(false);
+        if (!this.cc.controlsRate) this.reduce(1, this.lost - lost);
+      }
+      this.retransmitQueue();
+    }
+    if (this.pending !== timer.retransmit) this.rearmRto();
+  }
+
+  /** tcp_identify_packet_loss; for the classic model RFC 6675's rule: three segments SACKed above. */
+  private identifyLoss(): void {
+    if (this.packetsOut === 0) return;
+    if (!this.model.rack) {
+      const { board } = this;
+      for (let s = Math.max(this.una, this.classicMarked); s < this.fack - dupThreshold; s++) {
+        if ((board.flags[s & board.mask]! & (seg.sacked | seg.lost)) === 0) this.markLost(s);
+      }
+      this.classicMarked = Math.max(this.classicMarked, this.fack - dupThreshold);
+      return;
+    }
+    const prior = this.retransOut;
+    if (this.rackAdvanced) {
+      this.rackAdvanced = false;
+      const timeout = this.rackDetect();
+      if (timeout > 0) {
+        this.arm(timer.reorder, Math.min(usToJiffies(timeout + timeoutMinUs), this.rto));
+        this.flag &= ~f.setTimer;
+      }
+    }
+    if (prior > this.retransOut) this.flag |= f.lostRetrans;
+  }
+  private classicMarked = 0;
+
+  private checkReordering(low: number): void {
+    const fack = this.sackedOut > 0 ? this.fack : this.una;
+    if (low >= fack) return;
+    const metric = fack - low;
+    if (metric > this.reordering) this.reordering = Math.min(metric, maxReordering);
+    this.reorderingSeen++;
+  }
+
+  private updateReorderWindow(): void {
+    if (this.rs.priorDelivered === 0) return;
+    if (this.rs.priorDelivered < this.rackLastDelivered) this.rackDsackSeen = false;
+    if (this.rackDsackSeen) {
+      this.rackSteps = Math.min(255, this.rackSteps + 1);
+      this.rackDsackSeen = false;
+      this.rackLastDelivered = this.delivered;
+      this.rackPersist = 16;
+    } else if (this.rackPersist === 0) this.rackSteps = 1;
+  }
+
+  // ---- Acknowledgements ----
+
+  receive(packet: Packet): void {
+    if (this.finished) return;
+    this.clock();
+    if (packet.kind === kind.synAck) { this.onSynAck(packet); return; }
+    if (!this.connected) return;
+    if (packet.tsVal > this.tsRecent) this.tsRecent = packet.tsVal;
+    if (packet.kind === kind.fin) this.peerFin = true;
+    this.onAck(packet);
+    if (this.finished) return;
+    if (packet.kind === kind.fin) this.sendAck();
+    if (this.peerFin && this.closing && this.una >= this.end) { this.finish(); return; }
+    this.push();
+  }
+
+  /** tcp_rate_skb_delivered */
+  private rateDeliveredSegment(s: number, i: number): void {
+    const { board, rs } = this;
+    const flags = board.flags[i]!;
+    if ((flags & seg.delivered) !== 0) return;
+    const sentUs = board.sentUs[i]!;
+    if (rs.priorDelivered === 0 || sentUs > this.firstSentUs || (sentUs === this.firstSentUs && s + 1 > rs.lastEnd)) {
+      rs.priorDeliveredCe = board.deliveredCe[i]!;
+      rs.priorDelivered = board.delivered[i]!;
+      rs.priorUs = board.deliveredUs[i]!;
+      rs.appLimited = (flags & seg.appLimited) !== 0;
+      rs.retrans = (flags & (seg.retransmitted | seg.everRetransmitted)) !== 0;
+      rs.lastEnd = s + 1;
+      this.firstSentUs = sentUs;
+      rs.intervalUs = sentUs - board.firstSentUs[i]!;
+    }
+    if ((flags & seg.sacked) !== 0) board.flags[i] = flags | seg.delivered;
+  }
+
+  private rateGenerate(delivered: number, lost: number): void {
+    const { rs } = this;
+    if (this.appLimited > 0 && this.delivered > this.appLimited) this.appLimited = 0;
+    if (delivered > 0) this.deliveredUs = this.nowUs;
+    rs.ackedSacked = delivered;
+    rs.losses = lost;
+    if (rs.priorDelivered === 0) { rs.delivered = -1; rs.intervalUs = -1; return; }
+    rs.delivered = this.delivered - rs.priorDelivered;
+    rs.intervalUs = Math.max(rs.intervalUs, this.nowUs - rs.priorUs);
+    if (rs.intervalUs < this.minRttUs) { rs.intervalUs = -1; return; }
+    if (!rs.appLimited || rs.delivered * this.rateIntervalUs >= this.rateDelivered * rs.intervalUs) {
+      this.rateDelivered = rs.delivered;
+      this.rateIntervalUs = rs.intervalUs;
+    }
+  }
+
+  private countDelivered(n: number): void {
+    this.delivered += n;
+    if ((this.flag & f.ece) !== 0) this.deliveredCe += n;
+  }
+
+  /** tcp_sacktag_one */
+  private sackSegment(s: number, isDup: boolean): void {
+    const { board } = this;
+    const i = s & board.mask;
+    let flags = board.flags[i]!;
+    if (isDup && (flags & (seg.retransmitted | seg.everRetransmitted)) !== 0) {
+      if (this.undoMarker >= 0 && this.undoRetrans > 0 && s + 1 > this.undoMarker) this.undoRetrans--;
+      if ((flags & seg.sacked) !== 0 && s < this.reord) this.reord = s;
+    }
+    if ((flags & seg.sacked) === 0) {
+      const sentUs = board.sentUs[i]!;
+      this.rackAdvance(flags, s + 1, sentUs);
+      if ((flags & seg.retransmitted) !== 0) {
+        if ((flags & seg.lost) !== 0) {
+          flags &= ~(seg.lost | seg.retransmitted);
+          this.lostOut--;
+          this.retransOut--;
+        }
+      } else {
+        if ((flags & seg.everRetransmitted) === 0) {
+          if (s < (this.sackedOut > 0 ? this.fack : this.una) && s < this.reord) this.reord = s;
+          if (s + 1 <= this.highSeq) this.flag |= f.origSackAcked;
+          if (this.firstSackUs < 0) this.firstSackUs = sentUs;
+          this.lastSackUs = sentUs;
+        }
+        if ((flags & seg.lost) !== 0) {
+          flags &= ~seg.lost;
+          this.lostOut--;
+        }
+      }
+      flags |= seg.sacked;
+      board.flags[i] = flags;
+      this.flag |= f.dataSacked;
+      if (this.sackedOut === 0 || s + 1 > this.fack) this.fack = s + 1;
+      this.sackedOut++;
+      this.sackDelivered++;
+      this.rateDeliveredSegment(s, i);
+      board.unlink(s);
+      return;
+    }
+    if (isDup && (flags & seg.retransmitted) !== 0) {
+      board.flags[i] = flags & ~seg.retransmitted;
+      this.retransOut--;
+    }
+  }
+
+  private sackRange(from: number, to: number, isDup: boolean): void {
+    const first = Math.max(from, this.una);
+    const last = Math.min(to, this.nxt);
+    for (let s = first; s < last; s++) this.sackSegment(s, isDup);
+  }
+
+  /** tcp_sacktag_write_queue */
+  private sackTag(packet: Packet, priorUna: number): void {
+    const { blockFrom, blockTo, seenFrom, seenTo } = this;
+    let n = packet.sacks;
+    this.reord = this.nxt;
+    blockFrom[0] = packet.sackFrom0; blockTo[0] = packet.sackTo0;
+    if (n > 1) { blockFrom[1] = packet.sackFrom1; blockTo[1] = packet.sackTo1; }
+    if (n > 2) { blockFrom[2] = packet.sackFrom2; blockTo[2] = packet.sackTo2; }
+    if (packet.dsack) {
+      const from = blockFrom[0]!;
+      const to = blockTo[0]!;
+      this.dsackSeen(from, to, priorUna);
+      if (to > this.una) this.sackRange(from, to, true);
+      for (let k = 1; k < n; k++) { blockFrom[k - 1] = blockFrom[k]!; blockTo[k - 1] = blockTo[k]!; }
+      n--;
+    }
+    // Ascending, as Linux tags them.
+    for (let k = 1; k < n; k++) {
+      for (let j = k; j > 0 && blockFrom[j]! < blockFrom[j - 1]!; j--) {
+        const from = blockFrom[j]!; blockFrom[j] = blockFrom[j - 1]!; blockFrom[j - 1] = from;
+        const to = blockTo[j]!; blockTo[j] = blockTo[j - 1]!; blockTo[j - 1] = to;
+      }
+    }
+    for (let k = 0; k < n; k++) {
+      let from = blockFrom[k]!;
+      const to = blockTo[k]!;
+      // What the previous acknowledgement's blocks covered is SACKed already.
+      for (let j = 0; j < this.seen; j++) {
+        if (seenFrom[j]! < from || seenTo[j]! > to || seenTo[j]! <= from) continue;
+        this.sackRange(from, seenFrom[j]!, false);
+        from = seenTo[j]!;
+      }
+      this.sackRange(from, to, false);
+    }
+    for (let k = 0; k < n; k++) { seenFrom[k] = blockFrom[k]!; seenTo[k] = blockTo[k]!; }
+    this.seen = n;
+    if (this.state !== state.loss || this.undoMarker >= 0) this.checkReordering(this.reord);
+  }
+
+  /** tcp_check_dsack, tcp_dsack_seen */
+  private dsackSeen(from: number, to: number, priorUna: number): void {
+    const dup = to - from;
+    if (dup <= 0 || dup * this.mss > this.maxWindow + this.mss) return;
+    if (dup === 1 && this.tlpHigh !== 0 && this.tlpHigh === to) this.flag |= f.dsackTlp;
+    this.dsackDups += dup;
+    if (this.dsackDups > this.retransmits) return;
+    if (this.reorderingSeen > 0 && (this.flag & f.dsackTlp) === 0) this.rackDsackSeen = true;
+    this.flag |= f.dsacking;
+    this.sackDelivered += dup;
+    if (this.undoMarker >= 0 && this.undoRetrans > 0 && to <= priorUna && to > this.undoMarker) this.undoRetrans = Math.max(0, this.undoRetrans - dup);
+  }
+
+  /** tcp_ack */
+  private onAck(packet: Packet): void {
+    const { rs, board } = this;
+    const ack = packet.ack;
+    const priorUna = this.una;
+    const priorPackets = this.packetsOut;
+    const priorDelivered = this.delivered;
+    const priorLost = this.lost;
+    this.ackEcr = packet.tsEcr;
+    this.flag = 0;
+    this.firstSackUs = this.lastSackUs = -1;
+    this.sackDelivered = 0;
+    rs.priorDelivered = 0;
+    let rexmit = rexmitNone;
+    if (ack > this.nxt) return;
+    if (ack < priorUna) {
+      if (packet.sacks > 0) {
+        this.sackTag(packet, priorUna);
+        rexmit = this.fastRetransmitAlert(priorUna, rexmit);
+        this.transmitRecovery(rexmit);
+      }
+      return;
+    }
+    if (ack > priorUna) {
+      this.flag |= f.unaAdvanced | f.winUpdate;
+      this.timeouts = 0;
+    }
+    const priorFack = this.sackedOut > 0 ? this.fack : priorUna;
+    rs.priorInFlight = this.inFlight;
+    const wndEnd = ack * this.mss + packet.window;
+    if (this.model.bufferLimits && wndEnd > this.wndEnd) {
+      this.wndEnd = wndEnd;
+      if (packet.window > this.maxWindow) this.maxWindow = packet.window;
+      this.flag |= f.winUpdate;
+    }
+    this.una = ack;
+    if (packet.sacks > 0) this.sackTag(packet, priorUna);
+    else this.seen = 0;
+    if (packet.ece && this.ecnOk) this.flag |= f.ece;
+    if (this.sackDelivered > 0) this.countDelivered(this.sackDelivered);
+    if (priorPackets === 0) {
+      this.cc.inAckEvent(this);
+      if ((this.flag & f.dsacking) !== 0) this.fastRetransmitAlert(priorUna, rexmit);
+      if (this.tlpHigh !== 0) this.processTlpAck(ack);
+      return;
+    }
+
+    // tcp_clean_rtx_queue
+    const priorSacked = this.sackedOut;
+    let reord = this.nxt;
+    let firstUs = -1;
+    let lastUs = -1;
+    let acked = 0;
+    for (let s = priorUna; s < ack; s++) {
+      const i = s & board.mask;
+      const flags = board.flags[i]!;
+      const sentUs = board.sentUs[i]!;
+      if ((flags & (seg.retransmitted | seg.everRetransmitted)) !== 0) {
+        if ((flags & seg.retransmitted) !== 0) this.retransOut--;
+        this.flag |= f.retransAcked;
+      } else if ((flags & seg.sacked) === 0) {
+        lastUs = sentUs;
+        if (firstUs < 0) firstUs = sentUs;
+        if (s < reord) reord = s;
+        if (s + 1 <= this.highSeq) this.flag |= f.origSackAcked;
+      }
+      if ((flags & seg.sacked) !== 0) this.sackedOut--;
+      else {
+        this.countDelivered(1);
+        if (!((flags & (seg.retransmitted | seg.everRetransmitted)) !== 0 && this.ackEcr !== 0 && this.ackEcr < Math.floor(sentUs / 1000))) this.rackAdvance(flags, s + 1, sentUs);
+      }
+      if ((flags & seg.lost) !== 0) this.lostOut--;
+      this.packetsOut--;
+      acked++;
+      this.rateDeliveredSegment(s, i);
+      board.unlink(s);
+    }
+    if (acked > 0) {
+      this.flag |= f.dataAcked;
+      if (this.retransmitHint >= 0 && this.retransmitHint < ack) this.retransmitHint = -1;
+    }
+    let seqRtt = -1;
+    let sackRtt = -1;
+    let caRtt = -1;
+    if (firstUs >= 0 && (this.flag & f.retransAcked) === 0) {
+      seqRtt = this.nowUs - firstUs;
+      caRtt = this.nowUs - lastUs;
+      if (acked === 1 && priorSacked === 0 && this.payloadOf(priorUna) < this.mss && rs.priorDelivered + 1 === this.delivered && (this.flag & caAlert) === 0) this.flag |= f.maybeDelayed;
+    }
+    if (this.firstSackUs >= 0) {
+      sackRtt = this.nowUs - this.firstSackUs;
+      caRtt = this.nowUs - this.lastSackUs;
+    }
+    // tcp_ack_update_rtt
+    if (seqRtt < 0) seqRtt = sackRtt;
+    if (seqRtt < 0 && this.ackEcr !== 0 && (this.flag & f.dataAcked) !== 0) seqRtt = caRtt = Math.max(1, this.nowMs - this.ackEcr) * 1000;
+    rs.rttUs = caRtt;
+    const rttUpdated = seqRtt >= 0;
+    if (rttUpdated) {
+      this.updateRttMin(caRtt);
+      this.estimateRtt(seqRtt);
+    }
+    if (acked > 0) {
+      this.flag |= f.setTimer;
+      if (reord < priorFack) this.checkReordering(reord);
+    } else if (rttUpdated && sackRtt >= 0 && this.packetsOut > 0 && sackRtt > this.nowUs - board.sentUs[this.una & board.mask]!) this.flag |= f.setTimer;
+    this.cc.pktsAcked(this, acked, rs.rttUs);
+
+    if (this.model.rack) this.updateReorderWindow();
+    this.cc.inAckEvent(this);
+    if (this.tlpHigh !== 0) this.processTlpAck(ack);
+    if ((this.flag & notDup) === 0 || (this.flag & caAlert) !== 0 || this.state !== state.open) rexmit = this.fastRetransmitAlert(priorUna, rexmit);
+    if ((this.flag & f.setTimer) !== 0) this.setTransmitTimer();
+    const delivered = this.delivered - priorDelivered;
+    const lost = this.lost - priorLost;
+    rs.ackDelayed = (this.flag & f.maybeDelayed) !== 0;
+    this.rateGenerate(delivered, lost);
+
+    // tcp_cong_control
+    if (this.cc.controlsRate) this.cc.control(this);
+    else {
+      if (this.inReduction()) this.reduce(delivered, lost);
+      else if ((this.flag & (this.reordering > dupThreshold ? forwardProgress : f.dataAcked)) !== 0) this.cc.congAvoid(this, delivered);
+      this.updatePacingRate();
+    }
+    this.transmitRecovery(rexmit);
+  }
+
+  /** tcp_update_pacing_rate, bytes/s: twice the current rate in slow start, 1.2 times after. */
+  private updatePacingRate(): void {
+    if (this.srttUs === 0) return;
+    const ratio = this.cwnd < this.ssthresh / 2 ? 200 : 120;
+    this.pacingRate = Math.floor((this.mss * 80000 * ratio * Math.max(this.cwnd, this.packetsOut)) / this.srttUs);
+  }
+
+  private transmitRecovery(rexmit: number): void {
+    if (rexmit === rexmitNone) return;
+    if (rexmit === rexmitNew) {
+      this.output(false);
+      if (this.nxt > this.highSeq) return;
+      this.frto = false;
+    }
+    this.retransmitQueue();
+  }
+
+  private processTlpAck(ack: number): void {
+    if (ack < this.tlpHigh) return;
+    if (!this.tlpRetrans || (this.flag & f.dsackTlp) !== 0) this.tlpHigh = 0;
+    else if (ack > this.tlpHigh) {
+      this.initReduction();
+      this.setState(state.cwr);
+      this.endReduction();
+      this.keepOpen();
+    } else if ((this.flag & (f.unaAdvanced | notDup | f.dataSacked)) === 0) this.tlpHigh = 0;
+  }
+
+  /** tcp_process_loss */
+  private processLoss(rexmit: number, dupAck: boolean): number {
+    const recovered = this.una >= this.highSeq;
+    if ((this.flag & f.unaAdvanced) !== 0 && this.tryUndoLoss(false)) return rexmit;
+    if (this.frto) {
+      if ((this.flag & f.origSackAcked) !== 0 && this.tryUndoLoss(true)) return rexmit;
+      if (this.nxt > this.highSeq) {
+        if ((this.flag & f.dataSacked) !== 0 || dupAck) this.frto = false;
+      } else if ((this.flag & f.unaAdvanced) !== 0 && !recovered) {
+        this.highSeq = this.nxt;
+        if (this.nxt < this.end && this.windowAllows(this.nxt)) return rexmitNew;
+        this.frto = false;
+      }
+    }
+    if (recovered) {
+      this.tryUndoRecovery();
+      return rexmit;
+    }
+    return rexmitLost;
+  }
+
+  /** tcp_fastretrans_alert */
+  private fastRetransmitAlert(priorUna: number, rexmitIn: number): number {
+    const ece = (this.flag & f.ece) !== 0;
+    const dupAck = (this.flag & (f.unaAdvanced | notDup | f.dsacking)) === 0;
+    let rexmit = rexmitIn;
+    if (this.packetsOut === 0) this.sackedOut = 0;
+    if (ece) this.priorSsthresh = 0;
+
+    if (this.state === state.open) this.retransStampMs = -1;
+    else if (this.una >= this.highSeq) {
+      if (this.state === state.cwr) {
+        if (this.una !== this.highSeq) {
+          this.endReduction();
+          this.setState(state.open);
+        }
+      } else if (this.state === state.recovery) {
+        this.tryUndoRecovery();
+        this.endReduction();
+      }
+    }
+
+    switch (this.state) {
+      case state.recovery:
+        if ((this.flag & f.unaAdvanced) !== 0 && this.tryUndoPartial(priorUna)) return rexmit;
+        if (this.tryUndoDsack()) this.tryToOpen();
+        this.identifyLoss();
+        if (this.state !== state.recovery) {
+          if (this.lostOut === 0) return rexmit;
+          this.enterRecovery(ece);
+        }
+        break;
+      case state.loss:
+        rexmit = this.processLoss(rexmit, dupAck);
+        this.identifyLoss();
+        if (!(this.hasState(state.open) || (this.flag & f.lostRetrans) !== 0)) return rexmit;
+        return this.maybeRecover(rexmit, ece);
+      default:
+        return this.maybeRecover(rexmit, ece);
+    }
+    return rexmitLost;
+  }
+
+  private hasState(which: number): boolean { return this.state === which; }
+
+  private maybeRecover(rexmit: number, ece: boolean): number {
+    if (this.state <= state.disorder) this.tryUndoDsack();
+    this.identifyLoss();
+    if (this.lostOut === 0) {
+      this.tryToOpen();
+      return rexmit;
+    }
+    this.enterRecovery(ece);
+    return rexmitLost;
+  }
+}

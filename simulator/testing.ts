@@ -1,0 +1,93 @@
+/** For tests: runs a plan in a temporary folder and reads its raw records back; a queue that drops or marks chosen arrivals. */
+
+import * as fs from 'node:fs';
+import * as os from 'node:os';
+import * as path from 'node:path';
+import { z } from 'zod';
+import type { AqmContext, AqmKind, QueuedPacket, QueueDiscipline } from '../aqm/aqm.js';
+import type { Plan } from '../testbed/plan/plan.js';
+import type { FlowRow } from '../testbed/records/raw.js';
+import { fieldOffsets, readRecordHeader, readRecords } from '../testbed/records/record-file.js';
+import { simulate, type SimulateOptions, type SimulationSummary } from './simulate.js';
+
+export type Row = Readonly<Record<string, number>>;
+
+export class Result {
+  constructor(readonly dir: string, readonly summary: SimulationSummary) {}
+  get flows(): readonly FlowRow[] {
+    const rows = fs.readFileSync(path.join(this.dir, 'flows.jsonl'), 'utf8').split('\n').filter((line) => line !== '').map((line) => JSON.parse(line) as FlowRow);
+    return rows.sort((a, b) => a.id - b.id);
+  }
+  /** @param file `packets-BL1.rec` */
+  rows(file: string): Row[] {
+    const name = path.join(this.dir, file);
+    const header = readRecordHeader(name);
+    const offsets = fieldOffsets(header);
+    const rows: Row[] = [];
+    for (const { view, rows: count } of readRecords(name)) {
+      for (let i = 0; i < count; i++) {
+        const row: Record<string, number> = {};
+        for (const field of header.fields) {
+          const at = i * header.rowBytes + offsets[field.name]!;
+          row[field.name] = field.type === 'f64' ? view.getFloat64(at, true) : field.type === 'i32' ? view.getInt32(at, true) : field.type === 'u32' ? view.getUint32(at, true) : view.getUint8(at);
+        }
+        rows.push(row);
+      }
+    }
+    return rows;
+  }
+  /** Every file, by name. */
+  files(): ReadonlyMap<string, Buffer> {
+    return new Map(fs.readdirSync(this.dir).sort().map((name) => [name, fs.readFileSync(path.join(this.dir, name))]));
+  }
+  text(file: string): string { return fs.readFileSync(path.join(this.dir, file), 'utf8'); }
+}
+
+/** Runs the plan, gives the result to `look`, and removes the files. */
+export function withRun<T>(plan: Plan, look: (result: Result) => T, options: Partial<SimulateOptions> = {}): T {
+  const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'simulate-'));
+  try {
+    return look(new Result(dir, simulate(plan, dir, { records: true, ...options })));
+  } finally {
+    fs.rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+/** A FIFO that drops and marks chosen arrivals (counted from 0, in order of arrival), and nothing else. */
+export function chosen(drop: readonly number[], mark: readonly number[] = []): ReadonlyMap<string, AqmKind> {
+  class Chosen implements QueueDiscipline {
+    backlogPackets = 0;
+    backlogBytes = 0;
+    marks = 0;
+    readonly readyNs = Infinity;
+    readonly timerNs = Infinity;
+    private arrivals = 0;
+    private readonly held: QueuedPacket[] = [];
+    constructor(private readonly context: AqmContext) {}
+    enqueue(packet: QueuedPacket, nowNs: number): void {
+      const n = this.arrivals++;
+      if (drop.includes(n)) { this.context.drop(packet, 'aqm', nowNs); return; }
+      if (mark.includes(n)) { packet.ecn = 3; packet.marked = true; this.marks++; }
+      this.backlogPackets++;
+      this.backlogBytes += packet.size;
+      this.held.push(packet);
+    }
+    dequeue(): QueuedPacket | null {
+      const packet = this.held.shift();
+      if (packet === undefined) return null;
+      this.backlogPackets--;
+      this.backlogBytes -= packet.size;
+      return packet;
+    }
+    tick(): void {}
+    readState(): void {}
+  }
+  return new Map([['chosen', { kind: 'chosen', schema: z.strictObject({}), state: [], create: (_params, context) => new Chosen(context) }]]);
+}
+
+export const quantile = (values: readonly number[], q: number): number => {
+  const sorted = Float64Array.from(values).sort();
+  const at = (sorted.length - 1) * q;
+  const low = Math.floor(at);
+  return sorted[low]! + (sorted[Math.min(low + 1, sorted.length - 1)]! - sorted[low]!) * (at - low);
+};

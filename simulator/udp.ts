@@ -1,0 +1,73 @@
+/**
+ * UDP flows: constant bit rate and on-off. Datagram k of a burst leaves at burst start + k × (IP packet size × 8 / rate), as
+ * the kernel engine's generator sends it: a product, so without drift; rounded up to whole ns.
+ */
+
+import type { PlanFlow } from '../testbed/plan/plan.js';
+import { Actor } from './events.js';
+import type { Network } from './network.js';
+import { kind, type Packet } from './packet.js';
+import type { Endpoint, Route } from './route.js';
+
+class Sink implements Endpoint {
+  received = 0;
+  receive(_packet: Packet): void { this.received++; }
+}
+
+export class UdpFlow extends Actor {
+  private readonly route: Route;
+  private readonly sink = new Sink();
+  private readonly bursts: readonly (readonly [number, number])[];
+  private readonly intervalNs: number;
+  private readonly packetBytes: number;
+  readonly payload: number;
+  private burst = 0;
+  private next = 0;
+  sent = 0;
+  startNs = NaN;
+  endNs = NaN;
+  private readonly ecn: number;
+
+  constructor(private readonly network: Network, readonly plan: PlanFlow, endNs: number) {
+    super();
+    network.events.add(this);
+    this.packetBytes = plan.packetBytes ?? 0;
+    this.payload = this.packetBytes - (plan.srcAddress.includes(':') ? 48 : 28);
+    this.intervalNs = (this.packetBytes * 8e9) / (plan.rateBps ?? 1);
+    this.ecn = plan.ecn ? 2 : 0;
+    const stopNs = Math.min(plan.stopNs ?? endNs, endNs);
+    this.bursts = (plan.bursts ?? [[plan.startNs, stopNs] as const])
+      .map(([from, to]) => [Math.max(from, plan.startNs), Math.min(to, stopNs)] as const)
+      .filter(([from, to]) => from < to);
+    this.route = network.route(plan.src, plan.srcAddress, plan.dstAddress, plan.id, true, `${plan.srcAddress} ${plan.srcPort} ${plan.dstAddress} ${plan.dstPort} udp`);
+    this.route.sink = this.sink;
+    if (this.bursts.length > 0) network.events.schedule(this.actorId, this.bursts[0]![0]);
+  }
+
+  get received(): number { return this.sink.received; }
+  /** Sending is over. */
+  get over(): boolean { return this.burst >= this.bursts.length; }
+
+  override fire(): void {
+    const burst = this.bursts[this.burst]!;
+    const now = this.network.events.now;
+    if (!(this.startNs >= 0)) this.startNs = now;
+    const packet = this.network.pool.take(this.route, kind.udp, this.packetBytes);
+    packet.seq = this.sent++;
+    packet.payload = this.payload;
+    packet.ecn = this.ecn;
+    this.network.send(packet);
+    let at = Math.ceil(burst[0] + ++this.next * this.intervalNs);
+    if (at >= burst[1]) {
+      this.burst++;
+      this.next = 0;
+      const following = this.bursts[this.burst];
+      if (following === undefined) {
+        this.endNs = burst[1];
+        return;
+      }
+      at = following[0];
+    }
+    this.network.events.schedule(this.actorId, at);
+  }
+}
