@@ -56,7 +56,8 @@ describe('the parking lot of the documentation, as it stands but for its length'
       assert.deepEqual([engine, windowS], ['kernel', [1, 3]]);
       for (const name of ['BL1', 'BL2']) {
         const { utilisation, queueDelayMs, throughputBps } = bottlenecks[name]!;
-        assert.ok(utilisation! > 0.5 && utilisation! <= 1, `${run} ${name}: ${utilisation}`);
+        assert.ok(utilisation! > 0.5 && utilisation! < 1.001, // a packet at the window's edge counts whole
+          `${run} ${name}: ${utilisation}`);
         assert.ok(Math.abs(throughputBps! - utilisation! * 20e6) < 0.05 * 20e6, `${throughputBps}`);
         assert.ok(queueDelayMs.n > 1000 && queueDelayMs.method === 'per-packet', JSON.stringify(queueDelayMs));
       }
