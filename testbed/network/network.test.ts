@@ -79,7 +79,7 @@ describe('A plan as a shell script', () => {
     const text = planToShell(plan);
     assert.equal(spawnSync('sh', ['-n'], { input: text }).status, 0);
     assert.ok(!/^reboot/m.test(text));
-    assert.match(text, /sleep 0\.5; ip netns exec S\.0 iperf3 -c 10\.2\.0\.1 .*-C reno '; reboot '\\'''/);
+    assert.match(text, /sleep 0\.5; exec ip netns exec S\.0 iperf3 -c 10\.2\.0\.1 .*-C reno '; reboot '\\'''/);
     assert.match(text, /iperf3 .* -u -l 172 -b 55040/);
     assert.match(text, /sleep 2; tc -n R1 class change dev right .* rate 5000000bit/);
   });

@@ -314,7 +314,9 @@ class Iperf3 implements Traffic {
     fillRow(row, plan, sent, received);
     if (row.status !== 'failed') {
       const cutByUs = client.interrupted && /interrupt|terminat/i.test(sent.error ?? '');
-      const error = client.failure ?? (sent.error !== null && !cutByUs ? sent.error : null)
+      // Whoever listened on the port, it was not this server; the client may have waited for an answer all the time.
+      const notListening = /unable to start listener|address already in use/i.test(received.error ?? '') ? `its iperf3 server does not listen on port ${plan.dstPort} of ${plan.dst}: ${received.error}` : null;
+      const error = notListening ?? client.failure ?? (sent.error !== null && !cutByUs ? sent.error : null)
         ?? (sent.bytesSent === null && !client.interrupted ? `its client printed no result (${firstLine(client.errors() || clientText) || exitOf(client)})` : null);
       if (error !== null) {
         row.status = 'failed';
