@@ -2,7 +2,7 @@
 const { readdirSync } = require('node:fs');
 const path = require('node:path');
 
-const slow = [/^kernel\//, /^testbed\/machines\//, /^testbed\/cli\//, /end-to-end/];
+const slow = [/^kernel\//, /^testbed\/machines\//, /^testbed\/cli\//, /^testbed\/rules\//];
 
 function* testsBelow(folder) {
   let entries = [];

@@ -138,9 +138,11 @@ function whatHappened(end: GuestEnd, expiredMs: number | null, lines: AgentLines
   const at = started ? ` (at ${(lines.lastNs / 1e9).toFixed(1)} s of the run)` : '';
   if (/Out of memory|oom-kill|invoked oom-killer/.test(text)) return `the guest ran out of its ${gib(memoryBytes)} of memory${at}; give it more`;
   if (expiredMs !== null) {
+    // Short of memory a guest reads its programs from the host again and again instead of running them.
+    const scarce = memoryBytes < defaultMemoryBytes ? `; its ${gib(memoryBytes)} of memory may be too little: give it more` : '';
     return started
-      ? `no progress for ${expiredMs / 1000} s of wall time${at}, so the guest was ended; in virtual time a program that waits without sleeping stops the clock`
-      : `the guest did not start its agent within ${expiredMs / 1000} s of wall time, so it was ended`;
+      ? `no progress for ${expiredMs / 1000} s of wall time${at}, so the guest was ended; in virtual time a program that waits without sleeping stops the clock${scarce}`
+      : `the guest did not start its agent within ${expiredMs / 1000} s of wall time, so it was ended${scarce}`;
   }
   const panic = /Kernel panic - not syncing: (.*)/.exec(text)?.[1];
   if (panic !== undefined && end.status === null) return `the kernel panicked${started ? at : ' at boot'}: ${panic.trim()}`;

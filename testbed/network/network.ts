@@ -18,7 +18,7 @@ import { transmitTicks } from '../qdiscs/psched.js';
 import { qdiscs } from '../qdiscs/registry.js';
 import { encodeTbf } from '../qdiscs/tbf.js';
 import type { Finding } from '../records/raw.js';
-import { applyLayout, awaitLinks, deleteLinks, runTc, sysctlPath } from './apply.js';
+import { applyLayout, awaitLinks, deleteLinks, isOffAnyway, runTc, sysctlPath } from './apply.js';
 import { burstBytes, layoutOf, netemOf, queueOptions, wireNode, type Bottleneck, type DirectionLayout, type Layout } from './steps.js';
 
 export interface NetworkOptions {
@@ -218,7 +218,13 @@ export class Network {
     if (pinned.length === 0) return [];
     const normal = (value: string): string => value.trim().replace(/\s+/g, ' ');
     return this.inNode(node, () => pinned.flatMap(({ name, value }): Finding[] => {
-      const actual = normal(readFileSync(sysctlPath(name), 'utf8'));
+      let actual: string;
+      try {
+        actual = normal(readFileSync(sysctlPath(name), 'utf8'));
+      } catch (error) {
+        if (isOffAnyway({ name, value }, error)) return [];
+        throw error;
+      }
       return actual === normal(value) ? [] : [invalid('sysctl-not-set', `node ${node}: sysctl ${name} is ${actual} instead of ${value}`)];
     }));
   }

@@ -42,14 +42,17 @@ function stepLines(step: Step, netns: (node: string) => string, silent: Readonly
   }
 }
 
-/** `( sleep 1.5; … ) &` */
-const later = (ns: number, ...commands: readonly string[]): string => `( sleep ${seconds(ns)}; ${commands.join('; ')} ) &`;
+/** `( sleep 1.5; … ) &`; what still goes on when the script ends is ended with it, so the last command takes the place of the subshell. */
+const later = (ns: number, ...commands: readonly string[]): string =>
+  `( sleep ${seconds(ns)}; ${commands.map((command, i) => (i === commands.length - 1 && command !== 'true' ? `exec ${command}` : command)).join('; ')} ) & started="$started $!"`;
+/** iperf3 takes whole seconds (0 is for ever): what is over goes on to the end of the script. */
+const wholeSeconds = (ns: number): string => String(Math.max(1, Math.ceil(ns / 1e9)));
 
 function flowLines(flow: PlanFlow, end: number, netns: (node: string) => string): string[] {
   const stop = flow.stopNs ?? end;
   const words = ['ip', 'netns', 'exec', netns(flow.src), 'iperf3', '-c', flow.dstAddress, '-B', flow.srcAddress, '--cport', String(flow.srcPort), '-p', String(flow.dstPort)];
   if (flow.transport === 'tcp') {
-    words.push(...(flow.bytes === null ? ['-t', seconds(stop - flow.startNs)] : ['-n', String(flow.bytes)]), ...(flow.cc === null ? [] : ['-C', flow.cc]));
+    words.push(...(flow.bytes === null ? ['-t', wholeSeconds(stop - flow.startNs)] : ['-n', String(flow.bytes)]), ...(flow.cc === null ? [] : ['-C', flow.cc]));
   } else {
     // iperf3 counts UDP payload: 28 bytes of IPv4 and UDP headers less, 48 with IPv6.
     const payload = (flow.packetBytes ?? 1500) - (flow.dstAddress.includes(':') ? 48 : 28);
@@ -60,8 +63,8 @@ function flowLines(flow: PlanFlow, end: number, netns: (node: string) => string)
   const server = ['ip', 'netns', 'exec', netns(flow.dst), 'iperf3', '-s', '-B', flow.dstAddress, '-p', String(flow.dstPort)];
   const bursts = flow.transport === 'udp' ? flow.bursts ?? [[flow.startNs, stop] as const] : [[flow.startNs, stop] as const];
   return [
-    `${line(...server)} >/dev/null & servers="$servers $!"`,
-    ...bursts.map(([from, to]) => later(from, line(...words, ...(flow.transport === 'udp' ? ['-t', seconds(to - from)] : [])))),
+    `${line(...server)} >/dev/null & started="$started $!"`,
+    ...bursts.map(([from, to]) => later(from, line(...words, ...(flow.transport === 'udp' ? ['-t', wholeSeconds(to - from)] : [])))),
   ];
 }
 const probeLine = (probe: PlanProbe, netns: (node: string) => string): string => later(probe.startNs, line(
@@ -103,8 +106,8 @@ export function planToShell(plan: Plan): string {
   const end = plan.warmupNs + plan.durationNs;
   const all = [...names.values()].map(quote).join(' ');
   const out = [
-    '#!/bin/sh', comment(`${plan.name}, seed ${plan.seed}: the network and traffic of this plan, by hand (as root)`), 'set -eu', 'servers=',
-    `remove() { kill $servers 2>/dev/null || true; for n in ${all}; do ip netns del "$n" 2>/dev/null || true; done; }`, 'trap remove EXIT', 'trap "exit 1" INT TERM', '',
+    '#!/bin/sh', comment(`${plan.name}, seed ${plan.seed}: the network and traffic of this plan, by hand (as root)`), 'set -eu', 'started=',
+    `remove() { kill $started 2>/dev/null || true; for n in ${all}; do ip netns del "$n" 2>/dev/null || true; done; }`, 'trap remove EXIT', 'trap "exit 1" INT TERM', '',
     comment('The network'), ...layout.steps.flatMap((step) => stepLines(step, netns, silent)), '',
   ];
   if (plan.flows.length > 0 || plan.probes.length > 0 || plan.events.length > 0) {

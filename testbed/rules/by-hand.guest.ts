@@ -14,19 +14,19 @@ const folder = process.argv[2]!;
 const plan = JSON.parse(fs.readFileSync(path.join(folder, 'plan.json'), 'utf8')) as Plan;
 fs.mkdirSync('/run/netns', { recursive: true });
 
-/** What is in a namespace, without what no one chose: counters, times, link-local things. */
+/** What is in a namespace, without what traffic changes (flows of a fair queue, counters) and the group by which the agent removes its links at once. */
 const questions: readonly (readonly string[])[] = [
   ['ip', '-n', 'NS', '-o', 'addr', 'show'], ['ip', '-n', 'NS', 'route', 'show', 'table', 'main'], ['ip', '-n', 'NS', '-6', 'route', 'show', 'table', 'main'],
   ['ip', '-n', 'NS', '-o', 'link', 'show'], ['tc', '-n', 'NS', 'qdisc', 'show'],
 ];
 const device = (line: string): string => /^\d+: ([^@:]+)/.exec(line)?.[1] ?? '';
 function standing(name: (netns: string) => string, netns: readonly string[]): Record<string, string[]> {
-  const ask = (words: readonly string[]): string[] => execFileSync(words[0]!, words.slice(1), { encoding: 'utf8' }).split('\n').map((line) => line.trim().replace(/link-netns \S+|link-netnsid \d+|netns \S+/g, '').replace(/\s+/g, ' ')).filter((line) => line !== '').sort();
+  const ask = (words: readonly string[]): string[] => execFileSync(words[0]!, words.slice(1), { encoding: 'utf8' }).split('\n').map((line) => line.trim().replace(/link-netns \S+|link-netnsid \d+|netns \S+|group \S+|direct_packets_stat \d+/g, '').replace(/\s+/g, ' ')).filter((line) => line !== '').sort();
   const out: Record<string, string[]> = {};
   for (const each of netns) {
     for (const question of questions) out[`${each}: ${question.filter((word) => word !== '-n' && word !== 'NS').join(' ')}`] = ask(question.map((word) => (word === 'NS' ? name(each) : word)));
     for (const dev of ask(['ip', '-n', name(each), '-o', 'link', 'show']).map(device).filter((dev) => dev !== 'lo')) {
-      out[`${each}: tc class ${dev}`] = ask(['tc', '-n', name(each), 'class', 'show', 'dev', dev]);
+      out[`${each}: tc class ${dev}`] = ask(['tc', '-n', name(each), 'class', 'show', 'dev', dev]).filter((line) => !/^class (cake|fq_codel|sfq) 10:/.test(line));
       for (const parent of ['ffff:', '1:']) out[`${each}: tc filter ${dev} ${parent}`] = ask(['tc', '-n', name(each), 'filter', 'show', 'dev', dev, 'parent', parent]);
       out[`${each}: offloads ${dev}`] = ask(['ip', 'netns', 'exec', name(each), 'ethtool', '-k', dev]).filter((line) => /segmentation-offload|generic-receive|large-receive/.test(line));
     }

@@ -24,7 +24,7 @@ describe('a plan run by hand', function () {
 
   for (const [name, set] of [['dumbbell', []], ['parking-lot', []], ['ipv6', []], ['dumbbell', ['topology.links.BL.shaper=tbf', 'topology.links.BL.queue={ kind: cake }']]] as const) {
     it(`stands as the agent makes it: ${name}${set.length > 0 ? `, ${set.join(', ')}` : ''}`, async () => {
-      const args = [projectFile('topologies', `${name}.yaml`), '--set', 'measure={ warmup: 1s, duration: 1s }', ...set.flatMap((each) => ['--set', each])];
+      const args = [projectFile('topologies', `${name}.yaml`), '--set', 'measure={ warmup: 100ms, duration: 900ms }', ...set.flatMap((each) => ['--set', each])];
       for (const [format, file] of [['json', 'plan.json'], ['sh', 'plan.sh']] as const) {
         const { code, stdout, stderr } = await place.testbed(['plan', ...args, '--format', format]);
         assert.equal(code, 0, stderr);
@@ -37,7 +37,7 @@ describe('a plan run by hand', function () {
       assert.deepEqual(left, [], 'the script removes what it made');
       // Its last words are the bottlenecks' statistics: its flows sent something.
       const sent = [...stdout.matchAll(/qdisc (?!ingress)[^\n]*\n Sent (\d+) bytes/g)].map((match) => Number(match[1]));
-      assert.ok(Math.max(...sent) > 500_000, stdout);
+      assert.ok(Math.max(...sent) > 300_000, stdout);
     });
   }
 });

@@ -113,10 +113,9 @@ describe('a fault of the host', function () {
 
   describe('memory', () => {
     it('too small for the scenario fails the run and says to give more', async () => {
-      const { code, stderr } = await place.testbed(['run', place.write('a.yaml', dumbbellText({ pairs: 150 })), '--machine', 'uml', '--memory', '128MiB', '--no-report']);
-      assert.equal(code, 1, stderr);
-      assert.match(stderr, /memory.*give it|give it.*more/s);
-      await place.assertNothingLeft();
+      const result = await runPlan(place, compiled(place, dumbbellText({ pairs: 150 })), { memoryBytes: 128 * 2 ** 20, watchdogMs: 8000 });
+      assert.equal(result.status, 'failed');
+      assert.match(result.error!, /0\.13 GiB of memory.*give it more/);
     });
   });
 

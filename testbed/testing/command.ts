@@ -152,10 +152,10 @@ export function digests(runDir: string): Record<string, string> {
 export function needsUml(this: Mocha.Context): void {
   const selection = selectKernel('');
   if (selection.kernel !== null) return;
-  console.log(`      skipped: no UML kernel is built (${selection.fix})`); // eslint-disable-line no-console -- mocha has no other way to say why
+  console.log(`      skipped: no UML kernel is built (${selection.fix})`);
   this.skip();
 }
 export function skip(context: Mocha.Context, reason: string): never {
-  console.log(`      skipped: ${reason}`); // eslint-disable-line no-console -- mocha has no other way to say why
+  console.log(`      skipped: ${reason}`);
   context.skip();
 }
