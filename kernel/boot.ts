@@ -10,10 +10,17 @@ import * as path from 'node:path';
 import { UserError } from '../testbed/errors.js';
 import type { BootFolder } from './boot-folder.js';
 import type { Companions } from './preload.js';
-import { projectFile } from './project.js';
+import { projectFile, projectRoot } from './project.js';
 
 /** Where the guest sees the run's raw folder. */
 export const guestRaw = '/run/testbed/raw';
+/** The project, seen in the guest: the same path wherever it is on the host. */
+export const guestProject = '/run/testbed/project';
+/** A file of the host as the guest names it: by `guestProject` when it belongs to the project. */
+export function inGuest(file: string): string {
+  const relative = path.relative(projectRoot, path.resolve(file));
+  return relative.startsWith('..') || path.isAbsolute(relative) ? path.resolve(file) : path.join(guestProject, relative);
+}
 
 /** CLOCK_REALTIME at boot in virtual time, ns since the epoch (2023-11-14T22:13:20Z): any constant does. */
 const virtualStart = '1700000000000000000';
@@ -68,6 +75,7 @@ export function bootGuest(request: GuestRequest): Guest {
   copyFileSync(request.companions.poweroff, path.join(folder, 'poweroff'));
   copyFileSync(request.companions.patient, path.join(folder, 'patient.so'));
   symlinkSync(path.resolve(request.raw), path.join(folder, 'raw'));
+  symlinkSync(projectRoot, path.join(folder, 'project'));
   symlinkSync(request.companions.preload, path.join(folder, 'preload.so')); // LD_PRELOAD cannot name a path with spaces
 
   const lines = [`clock ${request.clock}`];

@@ -3,7 +3,7 @@
 #   clock virtual|real     modules yes    module NAME      keep N PATH (see below)
 #   argument VALUE         one word of the agent's command line
 # The guest's root is the host's file system, read-only. /run, /tmp and /dev/shm are the guest's own and empty, but a
-# folder of the host below them that the agent needs (the project, Node) is put back: the link keep.N leads to it.
+# folder of the host below them that the agent needs (Node) is put back: the link keep.N leads to it.
 # Left in the boot folder: `status`, the agent's exit code.
 
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -19,9 +19,11 @@ mount -t tmpfs -o mode=1777 tmpfs /dev/shm
 mount -t devpts devpts /dev/pts
 [ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
 mount -t tmpfs -o mode=755 tmpfs /run
-mkdir -p /run/testbed/boot /run/testbed/raw /run/lock /run/home /run/modules/lib/modules
+mkdir -p /run/testbed/boot /run/testbed/raw /run/testbed/project /run/lock /run/home /run/modules/lib/modules
 mount -t hostfs none /run/testbed/boot -o "$boot"
 mount -t hostfs none /run/testbed/raw -o "$boot/raw"
+# The project at a path that is the same wherever it is: the lengths of paths would show in the results.
+mount -r -t hostfs none /run/testbed/project -o "$boot/project"
 mount -t tmpfs -o mode=1777 tmpfs /tmp
 
 clock=real

@@ -5,12 +5,12 @@
 
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import * as path from 'node:path';
-import { bootGuest, guestRaw, type GuestEnd } from '../../kernel/boot.js';
+import { bootGuest, guestRaw, inGuest, type GuestEnd } from '../../kernel/boot.js';
 import { deadBootFolders, makeBootFolder } from '../../kernel/boot-folder.js';
 import { takeCore } from '../../kernel/cores.js';
 import { memoryFolder } from '../../kernel/memory.js';
 import { companions } from '../../kernel/preload.js';
-import { findProgram, projectFile, projectRoot } from '../../kernel/project.js';
+import { findProgram, projectFile } from '../../kernel/project.js';
 import { selectKernel, type BootableKernel } from '../../kernel/select.js';
 import { compareVersions, testedVersions } from '../../kernel/versions.js';
 import { howToInstall } from '../doctor/packages.js';
@@ -101,10 +101,10 @@ export class Uml implements Machine {
       const guest = bootGuest({
         binary: kernel.binary, seccomp: kernel.seccomp, companions: parts, boot,
         clock: request.clock, seed: request.plan.seed, memoryBytes, memoryFolder: memory, core, raw, console: consoleFile,
-        needed: [projectRoot, path.dirname(path.dirname(node)), path.dirname(path.resolve(agent)), ...(existsSync(modules) ? [realpathSync(modules)] : [])],
+        needed: [path.dirname(path.dirname(node)), path.dirname(path.resolve(agent)), ...(existsSync(modules) ? [realpathSync(modules)] : [])].filter((folder) => inGuest(folder) === folder),
         modules: kernel.modulesFolder === null ? null : { folder: kernel.modulesFolder, names: needsOf(request.plan).flatMap((need) => need.modules) },
         // One thread: V8's helper threads would spin for each other, which never ends on a guest's one processor in virtual time.
-        command: [node, '--single-threaded', path.resolve(agent), '--raw', guestRaw, '--clock', request.clock, '--tag', request.tag, '--hosts', request.hosts],
+        command: [node, '--single-threaded', inGuest(agent), '--raw', guestRaw, '--clock', request.clock, '--tag', request.tag, '--hosts', request.hosts],
       });
       const limitMs = this.#options.watchdogMs ?? defaultWatchdogMs;
       const watched = watch(raw, lines, limitMs, () => { guest.kill(); });

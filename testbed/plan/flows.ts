@@ -26,7 +26,7 @@ export function planFlows(expanded: Expanded, seed: number, endNs: number, delay
         for (let n = 0; n < (c.spec.flows ?? 1); n++) {
           const random = stream(seed, 'traffic', c.name, String(p), String(n));
           for (const draft of kind.draft(c.spec, { random, endNs, count })) {
-            const taken = ports.next(src, dst, c.tool, kind.transport);
+            const taken = ports.next(src, dst, c.tool, kind.transport, c.cc);
             if (!taken) throw fail({ path: ['traffic', c.name, 'tool'], message: `${dst.name} has no port left for another ${c.tool} server; expected tool: builtin, or fewer flows` });
             flows.push({
               id: flows.length, class: c.name, kind: draft.kind, transport: kind.transport, tool: c.tool,

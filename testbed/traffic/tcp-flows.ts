@@ -57,6 +57,9 @@ const reasons: Readonly<Record<string, string>> = {
 };
 const reasonOf = (errno: number): string => reasons[errorName(errno)] ?? errorName(errno);
 
+/** Congestion controls that accepted sockets must run too; the plan gives their flows listening ports of their own. */
+const receiverTakesPart: ReadonlySet<string> = new Set(['dctcp', 'prague']);
+
 /** The listening socket a flow goes to. */
 const endpointOf = (plan: PlanFlow): string => `${plan.dst} ${plan.dstAddress} ${plan.dstPort}`;
 
@@ -145,6 +148,8 @@ export class TcpFlows {
     setsockoptInt(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     setsockoptInt(fd, SOL_SOCKET, SO_RCVLOWAT, receiveRoom);
     setsockoptInt(fd, SOL_SOCKET, SO_RCVLOWAT, receiveLowWater); // both inherited by accepted sockets
+    // DCTCP's receiver takes part: without it the listener refuses the ECN its peer asks for, and echoes CE as RFC 3168 does.
+    if (plan.cc !== null && receiverTakesPart.has(plan.cc)) this.setCongestion(fd, plan.cc);
     if (family !== 2) setsockoptInt(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
     const address = socketAddress(plan.dstAddress, plan.dstPort);
     try {
