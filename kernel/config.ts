@@ -36,3 +36,6 @@ export function notAsAsked(asked: ReadonlyMap<string, string>, result: ReadonlyM
 /** Names of the options that are built in or modules. */
 export const enabledOptions = (config: ReadonlyMap<string, string>): string[] =>
   [...config].filter(([, value]) => value === 'y' || value === 'm').map(([name]) => name);
+
+/** Of those, what a scenario could want: names come and go between versions (PROC_SYSCTL became SYSCTL), queue disciplines and congestion controls are missed. */
+export const missedBy = (notAsAskedNames: readonly string[]): string[] => notAsAskedNames.filter((name) => /^(NET|TCP)_/.test(name));

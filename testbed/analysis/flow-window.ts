@@ -25,6 +25,7 @@ export function inWindow(flow: FlowCounts, openNs: number, closeNs: number, runE
     return evenly(t);
   };
   const before = tStart >= openNs ? 0 : read(flow.atOpen, openNs);
-  const after = flow.tEnd !== null && flow.tEnd <= closeNs ? (flow.total ?? flow.atClose) : flow.atClose ?? (end <= closeNs && flow.total !== null ? flow.total : read(null, closeNs));
+  // The count at the close where it was read: what is under way when sending stops is delivered later, perhaps after the close.
+  const after = flow.tEnd !== null && flow.tEnd <= closeNs ? (flow.atClose ?? flow.total) : flow.atClose ?? (end <= closeNs && flow.total !== null ? flow.total : read(null, closeNs));
   return { value: before === null || after === null ? null : Math.max(0, after - before), interpolated };
 }

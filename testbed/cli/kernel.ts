@@ -1,5 +1,6 @@
 /** `testbed kernel build | list | remove`: the UML kernels of this user. */
 
+import { missedBy } from '../../kernel/config.js';
 import pc from 'picocolors';
 import type { Command } from 'commander';
 import { buildKernel, type BuildProgress } from '../../kernel/build.js';
@@ -82,7 +83,7 @@ function list(options: { json?: boolean }): void {
   const rows = kernels.map((kernel) => [
     `uml:${kernel.name}`, kernel.release, kernel.virtualTime ? 'virtual, real' : 'real',
     `${kernel.package ? `${kernel.package.name} ${kernel.package.version}` : kernel.source}${kernel.configHash === hash ? '' : ' (older kernel/uml.config)'}`,
-    kernel.builtAt.slice(0, 10), kernel.notAsAsked.length > 0 ? `without ${kernel.notAsAsked.join(', ')}` : '',
+    kernel.builtAt.slice(0, 10), missedBy(kernel.notAsAsked).length > 0 ? `without ${missedBy(kernel.notAsAsked).join(', ')}` : '',
   ]);
   if (debian) rows.push([`uml:${debianName}`, debian.release, 'real', `package user-mode-linux`, '', '']);
   for (const version of testedVersions) {

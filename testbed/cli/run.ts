@@ -17,16 +17,16 @@ export function register(program: Command): void {
     .option('--set <path=value>', "change a value of the scenario, e.g. --set 'topology.links.BL.queue={kind: codel}'", collectSet, [])
     .option('--out <folder>', 'where run folders go', 'results/runs')
     .option('--jobs <number>', 'runs at once in virtual time (default: one a core)', wholeNumber(1, 1024))
-    .option('--memory <size>', 'memory of a UML guest', memorySize, 2 ** 30)
+    .option('--memory <size>', 'memory of a UML guest (default: 1GiB)', memorySize)
     .option('--no-packets', 'no record of every packet: faster, less exact delays')
     .option('--no-report', 'no report.html')
     .option('--dry-run', 'check everything and say what would run, then stop')
     .action(async (file: string, options: {
-      machine: string; clock?: 'virtual' | 'real'; hosts: string; seed?: number; set: readonly string[]; out: string; jobs?: number; memory: number; packets: boolean; report: boolean; dryRun?: boolean;
+      machine: string; clock?: 'virtual' | 'real'; hosts: string; seed?: number; set: readonly string[]; out: string; jobs?: number; memory?: number; packets: boolean; report: boolean; dryRun?: boolean;
     }) => {
       process.exitCode = await runScenario({
         file,
-        engine: { kind: 'kernel', machine: options.machine, hosts: options.hosts, memoryBytes: options.memory, ...(options.clock ? { clock: options.clock } : {}) },
+        engine: { kind: 'kernel', machine: options.machine, hosts: options.hosts, ...(options.memory === undefined ? {} : { memoryBytes: options.memory }), ...(options.clock ? { clock: options.clock } : {}) },
         set: options.set,
         out: options.out,
         packets: options.packets,

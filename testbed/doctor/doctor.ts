@@ -3,6 +3,7 @@
  * missing and what installs them. It starts nothing and changes nothing.
  */
 
+import { missedBy } from '../../kernel/config.js';
 import { existsSync, readFileSync, statfsSync } from 'node:fs';
 import * as os from 'node:os';
 import { connect } from 'node:net';
@@ -78,7 +79,7 @@ function umlMachine(name: string): MachineState {
     return { ...base, usable: false, notes: [(error as Error).message], fix: 'set TMPDIR' };
   }
   const kernel = builtKernels().find((built) => built.name === name);
-  return { ...base, usable: true, notes: kernel && kernel.notAsAsked.length > 0 ? [`without ${kernel.notAsAsked.join(', ')}`] : [], fix: null };
+  return { ...base, usable: true, notes: kernel && missedBy(kernel.notAsAsked).length > 0 ? [`without ${missedBy(kernel.notAsAsked).join(', ')}`] : [], fix: null };
 }
 
 /** Whether something answers on a container engine's socket. */

@@ -237,6 +237,12 @@ export class Network {
     return out;
   }
 
+  /** Whether the plan asks this direction to lose packets at any time. */
+  private losesOnPurpose(name: string): boolean {
+    const direction = this.plan.links.flatMap(({ forward, reverse }) => [forward, reverse]).find((one) => one.name === name);
+    return (direction?.wire.some(({ loss }) => loss > 0) ?? false) || this.plan.events.some((event) => event.direction === name && (event.set.wire?.loss ?? 0) > 0);
+  }
+
   /** Packets the wires' netems dropped for want of room, by direction; must be 0. (Losses asked for are not among them.) */
   netemDrops(): readonly NetemDrops[] {
     if (this.layout.wireNetns === null) return [];
@@ -246,9 +252,10 @@ export class Network {
       for (const part of parts) {
         const state = states.find((one) => one.ifindex === part.ifindex && one.handle === part.handle);
         if (state?.options === undefined) continue;
-        // struct tc_netem_qopt: loss as it is set now. With loss the limit is out of reach (steps.ts).
+        // struct tc_netem_qopt: loss as it is set now; an event may have set it before. With loss the limit is out of reach (steps.ts).
         const [limitPackets, loss] = [state.options.readUInt32LE(4), state.options.readUInt32LE(8)];
-        out.push({ direction: name, drops: loss > 0 ? 0 : state.drops, limitPackets });
+        const lost = loss > 0 || this.losesOnPurpose(name);
+        out.push({ direction: name, drops: lost ? 0 : state.drops, limitPackets });
       }
     }
     return out;

@@ -96,7 +96,7 @@ const queueContext = (link: PlanLink, direction: PlanDirection): QdiscContext =>
 /** The queue's options for netlink and tc. @throws UserError for an unknown kind or parameters that cannot be */
 export function queueOptions(queue: PlanQueue, link: PlanLink, direction: PlanDirection): Options {
   const where = `link ${direction.name}: queue ${queue.kind}`;
-  if (queue.in === 'daemon') throw new UserError(`${where}: queues in the userspace daemon cannot be made by the kernel engine yet; use one of ${[...qdiscs.keys()].join(', ')}`);
+  if (queue.in === 'daemon') throw new UserError(`${where}: this version has no userspace bottleneck (in: daemon); run it with testbed sim, or use one of ${[...qdiscs.keys()].join(', ')}`);
   const qdisc = qdiscs.get(queue.kind);
   if (qdisc === undefined) throw new UserError(`${where}: unknown kind; expected one of ${[...qdiscs.keys()].join(', ')}, or raw with tc's words`);
   const context = queueContext(link, direction);
@@ -104,6 +104,8 @@ export function queueOptions(queue: PlanQueue, link: PlanLink, direction: PlanDi
     return { kind: qdisc.kind, options: qdisc.encode(queue.params, context), words: qdisc.tcWords(queue.params, context), ...(qdisc.nested ? { nested: true } : {}) };
   } catch (error) {
     if (error instanceof UserError) throw new UserError(`link ${direction.name}: ${error.message}`, error.exitCode, { cause: error });
+    // A number too large for the field of tc's structures it goes to.
+    if (error instanceof RangeError) throw new UserError(`${where}: a parameter is too large for the kernel (${Object.entries(queue.params).map(([name, value]) => `${name} ${value}`).join(', ')}; times in ns, sizes in bytes): ${error.message}`, 2, { cause: error });
     throw error;
   }
 }

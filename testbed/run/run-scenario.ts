@@ -108,7 +108,18 @@ async function chooseEngine(choice: EngineChoice, plansFor: (clock: 'virtual' | 
   if (choice.hosts !== 'netns') throw new UserError(`--hosts ${choice.hosts}: not a kind of host this version has; use netns`, 2);
   const { chooseMachine } = await import('../machines/registry.js');
   // What a kernel must have does not depend on the clock, so any plan set serves to choose the machine.
-  const { machine, clock, notLocal } = await chooseMachine(choice.machine, plansFor(choice.clock ?? 'virtual'), choice.clock, choice.memoryBytes === undefined ? {} : { memoryBytes: choice.memoryBytes });
+  const wanted = plansFor(choice.clock ?? 'virtual');
+  // What cannot be set up is found now: parameters that contradict each other, queues only the simulator has.
+  const { layoutOf } = await import('../network/steps.js');
+  for (const plan of wanted) {
+    try {
+      layoutOf(plan);
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      throw new UserError(`${plan.name}${Object.keys(plan.varied).length > 0 ? ` (${Object.entries(plan.varied).map(([key, value]) => `${key} ${value}`).join(', ')})` : ''}: ${error.message}`, 2);
+    }
+  }
+  const { machine, clock, notLocal } = await chooseMachine(choice.machine, wanted, choice.clock, choice.memoryBytes === undefined ? {} : { memoryBytes: choice.memoryBytes });
   if (choice.machine === 'auto' && notLocal.length > 0) {
     process.stderr.write(pc.dim(`Not on this host's own kernel, which lacks ${notLocal.map(({ what }) => what).join(', ')}.`) + '\n');
   }
