@@ -106,7 +106,7 @@ async function upAndDown(): Promise<void> {
   const file = path.join(projectRoot, 'bench', 'parking-lot-183.yaml');
   const walls: number[] = [];
   for (let i = 0; i < 3; i++) {
-    const run = await testbedRun([file, '--machine', 'local', '--no-report', '--seed', '1'], null);
+    const run = await testbedRun([file, '--machine', 'local', '--no-report', '--seed', '1'], null, true);
     walls.push(run.wallS);
     forget(run);
   }
