@@ -10,9 +10,9 @@ import { UserError } from '../errors.js';
 import type { RunOutcome } from '../machines/machine.js';
 import { planHash } from '../plan/hash.js';
 import type { Plan } from '../plan/plan.js';
-import { ingest } from '../records/ingest.js';
 import type { AgentLine, Finding } from '../records/raw.js';
 import { type RunJson, type RunStatus, writeRunJson } from '../records/run-json.js';
+import { analyse, analyseInThread } from './analysis.js';
 import type { Engine } from './engine.js';
 import { diskFullMessage, isDiskFull, releaseReserve, reserve } from './full-disk.js';
 import { ProgressMeter } from './progress.js';
@@ -25,6 +25,8 @@ export interface ExecuteOptions {
   readonly scenario: unknown;
   readonly gitCommit: string | null;
   readonly report: boolean;
+  /** Other runs of a set go on meanwhile: analysis must not hold them up. */
+  readonly besideOthers?: boolean;
   readonly signal: AbortSignal;
   readonly onProgress?: (meter: ProgressMeter) => void;
 }
@@ -91,10 +93,9 @@ export async function execute(options: ExecuteOptions): Promise<ExecuteResult> {
   let counts: Readonly<Record<string, number>> = {};
   let analysed = false;
   try {
-    const ingested = await ingest(runDir);
-    findings.push(...ingested.findings);
-    counts = ingested.rows;
-    await (await import('../analysis/metrics.js')).computeMetrics(runDir);
+    const { rows, findings: seen } = await (options.besideOthers ? analyseInThread : analyse)({ task: 'tables', runDir });
+    findings.push(...seen);
+    counts = rows;
     analysed = true;
   } catch (problem) {
     // The records are still in raw/; what cannot be read of a run that failed is no second failure.
@@ -121,7 +122,7 @@ export async function execute(options: ExecuteOptions): Promise<ExecuteResult> {
     ...(error === null ? {} : { error }),
   };
   writeRunJson(runDir, ended);
-  if (options.report && analysed) await (await import('../report/report.js')).writeReport(runDir);
+  if (options.report && analysed) await (options.besideOthers ? analyseInThread : analyse)({ task: 'report', runDir });
   return { runDir, status, findings, error };
 }
 

@@ -43,6 +43,7 @@ export async function executeSet(options: RunSetOptions): Promise<readonly (Exec
         scenario: options.scenario,
         gitCommit: options.gitCommit,
         report: options.report,
+        besideOthers: workers > 1,
         signal: options.signal,
         onProgress: (meter) => options.onProgress?.(index, meter),
       });

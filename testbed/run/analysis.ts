@@ -1,0 +1,39 @@
+/** Analysis of one run: its records to tables and figures, and its report; here, or in a thread of its own beside other runs. */
+
+import { Worker } from 'node:worker_threads';
+import { UserError } from '../errors.js';
+import type { Finding } from '../records/raw.js';
+
+export interface AnalysisRequest { readonly task: 'tables' | 'report'; readonly runDir: string }
+export type AnalysisReply =
+  | { readonly type: 'done'; readonly rows: Readonly<Record<string, number>>; readonly findings: readonly Finding[] }
+  /** `user`: something a user can mend (a full disk). */
+  | { readonly type: 'failed'; readonly user: boolean; readonly message: string; readonly code: string | null };
+
+export type Analysed = Extract<AnalysisReply, { type: 'done' }>;
+
+/** Heavy libraries are loaded when they are needed: a run starts without them. */
+export async function analyse({ task, runDir }: AnalysisRequest): Promise<Analysed> {
+  if (task === 'report') {
+    await (await import('../report/report.js')).writeReport(runDir);
+    return { type: 'done', rows: {}, findings: [] };
+  }
+  const { rows, findings } = await (await import('../records/ingest.js')).ingest(runDir);
+  await (await import('../analysis/metrics.js')).computeMetrics(runDir);
+  return { type: 'done', rows, findings };
+}
+
+/** @throws UserError, or Error with the worker's stack */
+export function analyseInThread(request: AnalysisRequest): Promise<Analysed> {
+  return new Promise((resolve, reject) => {
+    const worker = new Worker(new URL('./analysis-worker.js', import.meta.url));
+    worker.on('message', (reply: AnalysisReply) => {
+      void worker.terminate();
+      if (reply.type === 'done') resolve(reply);
+      else if (reply.user) reject(new UserError(reply.message));
+      else reject(Object.assign(new Error(reply.message), reply.code === null ? {} : { code: reply.code }));
+    });
+    worker.on('error', reject);
+    worker.postMessage(request);
+  });
+}
