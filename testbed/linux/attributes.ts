@@ -33,8 +33,8 @@ export function attributeU16(type: number, value: number): Buffer {
   return out;
 }
 export function attributeU32(type: number, value: number): Buffer {
-  // Cut to 32 bits, the kernel would be told something else than was asked for. (−1 is how some attributes say "none".)
-  if (!(value >= -1 && value <= 0xffffffff)) throw new UserError(`${value} does not fit the 32 bits the kernel has for it (in its own unit: µs, packets or bytes); expected at most 4294967295`);
+  // Cut to 32 bits, the kernel would be told something else than was asked for. (Some are signed: CAKE's overhead.)
+  if (!(value >= -0x80000000 && value <= 0xffffffff)) throw new UserError(`${value} does not fit the 32 bits the kernel has for it (in its own unit: µs, packets or bytes); expected at most 4294967295`);
   const out = Buffer.alloc(8);
   out.writeUInt16LE(8, 0);
   out.writeUInt16LE(type, 2);

@@ -124,7 +124,9 @@ describe('the machine uml', function () {
     folders.push(path.dirname(outside));
     writeFileSync(outside, '');
     const { raw } = await runNamed('write-host', { plan: { outside } as Partial<Plan> });
-    assert.match(raw('answer.txt'), /^EROFS EROFS/);
+    // A checkout below /tmp, which is the guest's own there, is not even seen by its path.
+    assert.match(raw('answer.txt'), outside.startsWith('/tmp/') ? /^ENOENT/ : /^EROFS EROFS/);
+    assert.equal(readFileSync(outside, 'utf8'), '');
   });
 
   it('reports the agent\'s own failure in its words, with the log', async () => {
