@@ -1,6 +1,7 @@
 /** Option values shared by commands. */
 
 import { InvalidArgumentError } from 'commander';
+import type { RunScenarioOptions } from '../run/run-scenario.js';
 import { parseSize } from '../units.js';
 
 /** `--set path=value`, repeated. */
@@ -19,3 +20,18 @@ export function memorySize(text: string): number {
   if (bytes === undefined || bytes < 2 ** 27) throw new InvalidArgumentError('expected a size of at least 128MiB, such as 1GiB');
   return bytes;
 }
+
+/** What `run` and `sim` take alike, as commander gives it. */
+export interface CommonRunOptions {
+  readonly seed?: number;
+  readonly set: readonly string[];
+  readonly out: string;
+  readonly jobs?: number;
+  readonly packets: boolean;
+  readonly report: boolean;
+  readonly dryRun?: boolean;
+}
+
+export const commonRunOptions = ({ set, out, packets, report, dryRun = false, seed, jobs }: CommonRunOptions): Omit<RunScenarioOptions, 'file' | 'engine'> => ({
+  set, out, packets, report, dryRun, ...(seed === undefined ? {} : { seed }), ...(jobs === undefined ? {} : { jobs }),
+});

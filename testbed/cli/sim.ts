@@ -2,7 +2,8 @@
 
 import type { Command } from 'commander';
 import { runScenario } from '../run/run-scenario.js';
-import { collectSet, wholeNumber } from './options.js';
+import { collectSet, type CommonRunOptions, commonRunOptions, wholeNumber } from './options.js';
+import { defaultResults } from './runs.js';
 
 export function register(program: Command): void {
   program
@@ -12,22 +13,16 @@ export function register(program: Command): void {
     .argument('<file>', 'scenario file (YAML)')
     .option('--seed <number>', 'run this seed only', wholeNumber(0, 2 ** 31 - 1))
     .option('--set <path=value>', "change a value of the scenario, e.g. --set 'topology.links.BL.queue={kind: codel}'", collectSet, [])
-    .option('--out <folder>', 'where run folders go', 'results/runs')
+    .option('--out <folder>', 'where run folders go', defaultResults)
     .option('--jobs <number>', 'runs at once (default: one a core)', wholeNumber(1, 1024))
     .option('--no-packets', 'no record of every packet: faster, less exact delays')
     .option('--no-report', 'no report.html')
     .option('--dry-run', 'check everything and say what would run, then stop')
-    .action(async (file: string, options: { seed?: number; set: readonly string[]; out: string; jobs?: number; packets: boolean; report: boolean; dryRun?: boolean }) => {
+    .action(async (file: string, options: CommonRunOptions) => {
       process.exitCode = await runScenario({
         file,
         engine: { kind: 'sim' },
-        set: options.set,
-        out: options.out,
-        packets: options.packets,
-        report: options.report,
-        dryRun: options.dryRun ?? false,
-        ...(options.seed === undefined ? {} : { seed: options.seed }),
-        ...(options.jobs === undefined ? {} : { jobs: options.jobs }),
+        ...commonRunOptions(options),
       });
     });
 }

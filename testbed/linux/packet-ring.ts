@@ -6,8 +6,7 @@
  */
 
 import koffi from 'koffi';
-import { addressOf } from './address.js';
-import { SystemError, bindSocket, close, mmapShared, setsockoptBytes, socket, stable, tryGetsockopt } from './libc.js';
+import { addressOf, bindSocket, close, mmapShared, setsockoptBytes, socket, stable, SystemError, tryGetsockopt } from './libc.js';
 
 const AF_PACKET = 17;
 const SOCK_DGRAM_CLOEXEC = 2 | 0o2000000;

@@ -1,8 +1,7 @@
 /** Many datagrams in one system call (recvmmsg(2)), with senders' addresses and control messages when asked for. */
 
 import koffi from 'koffi';
-import { addressOf } from './address.js';
-import { stable } from './libc.js';
+import { addressOf, stable } from './libc.js';
 
 const recvmmsg = koffi.load(null).func('int recvmmsg(int fd, void *messages, uint32_t count, int flags, void *timeout)') as unknown as (fd: number, messages: Uint8Array, count: number, flags: number, timeout: null) => number;
 

@@ -6,9 +6,6 @@ import * as path from 'node:path';
 import { UserError } from '../errors.js';
 import type { Plan } from '../plan/plan.js';
 
-/** Where runs go unless `--out` says otherwise, relative to the working directory. */
-export const defaultRunsDir = path.join('results', 'runs');
-
 const twoDigits = (value: number): string => String(value).padStart(2, '0');
 
 /** Makes the top folder of a run or set. @throws UserError when it cannot be made */

@@ -108,7 +108,8 @@ async function chooseEngine(choice: EngineChoice, plansFor: (clock: 'virtual' | 
   if (choice.hosts !== 'netns') throw new UserError(`--hosts ${choice.hosts}: not a kind of host this version has; use netns`, 2);
   const { chooseMachine } = await import('../machines/registry.js');
   // What a kernel must have does not depend on the clock, so any plan set serves to choose the machine.
-  const wanted = plansFor(choice.clock ?? 'virtual');
+  const wantedClock = choice.clock ?? 'virtual';
+  const wanted = plansFor(wantedClock);
   // What cannot be set up is found now: parameters that contradict each other, queues only the simulator has.
   const { layoutOf } = await import('../network/steps.js');
   for (const plan of wanted) {
@@ -123,7 +124,7 @@ async function chooseEngine(choice: EngineChoice, plansFor: (clock: 'virtual' | 
   if (choice.machine === 'auto' && notLocal.length > 0) {
     process.stderr.write(pc.dim(`Not on this host's own kernel, which lacks ${notLocal.map(({ what }) => what).join(', ')}.`) + '\n');
   }
-  return { engine: kernelEngine(machine, clock, choice.hosts, os.availableParallelism()), plans: plansFor(clock) };
+  return { engine: kernelEngine(machine, clock, choice.hosts, os.availableParallelism()), plans: clock === wantedClock ? wanted : plansFor(clock) };
 }
 
 async function runWithProgress(plans: readonly Plan[], engine: Engine, jobs: number, topDir: string, scenario: unknown, report: boolean, signal: AbortSignal): Promise<readonly (ExecuteResult | null)[]> {
