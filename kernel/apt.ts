@@ -83,8 +83,8 @@ interface Steps { readonly log: BuildLog; readonly signal: AbortSignal }
 export async function candidate(name: string, suite: string, { log, signal }: Steps): Promise<Candidate | null> {
   const own = await policy(name, []);
   if (own.candidate !== null && (await listsPresent())) return { package: name, version: own.candidate, options: [], suite: null };
-  const places: [string | null, string[]][] = [];
-  if (!(await listsPresent())) places.push([null, ownOptions()]);
+  // Also when there are lists: they may lack a suite that the sources name (an image often holds bookworm's and not bookworm-security's).
+  const places: [string | null, string[]][] = [[null, ownOptions()]];
   if ((await debianMirror()) !== null) places.push([suite, await suiteOptions(suite)]);
   for (const [from, options] of places) {
     await runStep({ name: `list the packages of ${from ?? 'the machine\'s own suites'}`, command: ['apt-get', ...options, '-q', 'update'], cwd: '/', log, signal });
