@@ -9,7 +9,7 @@ import type { FigureDifference } from './compare.js';
 import type { CellComparison, ComparedCell, Comparison } from './comparison.js';
 import type { CdfCurve, Curve, Overlay } from './overlay.js';
 import { pairingText, seedsText } from './text.js';
-import { distributionName, figureName, formatDifference, formatDistance, formatInterval, formatP, formatRelative, formatValue, isEmpty, isHeadline, partOf, plural, summary, verdictWords } from './wording.js';
+import { distributionName, figureName, formatDifference, formatDistance, formatInterval, formatP, formatRelative, formatValue, givenText, isEmpty, isHeadline, partOf, plural, summary, verdictWords } from './wording.js';
 
 /** Cells whose curves are drawn; figures of all cells are in tables. */
 export const mostDrawn = 8;
@@ -32,10 +32,9 @@ export function comparisonPage(comparison: Comparison, overlays: readonly (Overl
 }
 
 function header({ sides, cells }: Comparison, title: string): string {
-  const names = [...new Set(sides.map(({ given }) => given))];
   const chips = [...sides.map(({ label, runs }, index) => `${index === 0 ? 'reference: ' : ''}${label} · ${plural(runs.length, 'run')} · seed${runs.length === 1 ? '' : 's'} ${seedsText([...new Set(runs.map(({ seed }) => seed))])}`),
     ...(cells.length > 1 ? [`${cells.length} cells`] : [])];
-  return `<h1>${escapeHtml(title)}</h1><p class="dim">${escapeHtml(names.join(' · '))}</p><ul class="chips">${chips.map((chip) => `<li>${escapeHtml(chip)}</li>`).join('')}</ul>`;
+  return `<h1>${escapeHtml(title)}</h1><ul class="chips">${chips.map((chip) => `<li>${escapeHtml(chip)}</li>`).join('')}</ul>`;
 }
 
 function state(comparison: Comparison): string {
@@ -92,21 +91,27 @@ function figureTable(figures: readonly FigureDifference[], [a, b]: readonly [str
   const noise = figures.some((figure) => figure.noise !== null);
   const spread = (figure: FigureDifference, side: FigureDifference['reference']): TableCell =>
     side.sd === null || side.n < 2 ? formatValue(figure.unit, side.mean) : { html: `${escapeHtml(formatValue(figure.unit, side.mean))}<small>sd ${escapeHtml(formatDifference(figure.unit, side.sd, false))}, n ${side.n}</small>` };
-  return table(['Figure', a, b, 'Difference', 'Relative', ...(noise ? ['95 % interval', 'Noise ±', 'Verdict'] : [])], figures.map((figure): TableCell[] => [
-    figureName(figure.figure), spread(figure, figure.reference), spread(figure, figure.other), formatDifference(figure.unit, figure.difference), formatRelative(figure.relative),
-    ...(noise ? [formatInterval(figure.unit, figure.ci95), figure.role === 'samples' ? '' : formatDifference(figure.unit, figure.noise, false), verdictCell(figure)] : []),
+  // What matters most comes first: a phone shows three columns, the rest is scrolled to.
+  return table(['Figure', ...(noise ? ['Verdict'] : []), 'Difference', a, b, ...(noise ? ['95 % interval', 'Noise ±'] : [])], figures.map((figure): TableCell[] => [
+    { html: breakable(figureName(figure.figure)) }, ...(noise ? [verdictCell(figure)] : []),
+    figure.relative === null || figure.difference === 0 ? formatDifference(figure.unit, figure.difference) : { html: `${escapeHtml(formatDifference(figure.unit, figure.difference))}<small>${escapeHtml(formatRelative(figure.relative))}</small>` },
+    spread(figure, figure.reference), spread(figure, figure.other),
+    ...(noise ? [formatInterval(figure.unit, figure.ci95), figure.role === 'samples' ? '' : formatDifference(figure.unit, figure.noise, false)] : []),
   ]));
 }
+
+/** May break after a dot. */
+const breakable = (name: string): string => escapeHtml(name).replaceAll('.', '.<wbr>');
 
 function distributionTable({ distributions }: CellComparison, [a, b]: readonly [string, string]): string {
   if (distributions.length === 0) return '';
   const seeds = distributions.some(({ ksOverSeeds }) => ksOverSeeds.within !== null);
   const rows = distributions.flatMap((one) => (['ks', 'wasserstein'] as const).map((which): TableCell[] => {
     const noise = which === 'ks' ? one.ksOverSeeds : one.wassersteinOverSeeds;
-    return [distributionName(one), which === 'ks' ? 'KS' : 'Wasserstein-1', formatCount(one.samples.reference), formatCount(one.samples.other), formatDistance(which, one.unit, one[which]),
-      ...(seeds ? [formatDistance(which, one.unit, noise.between), formatDistance(which, one.unit, noise.within?.p95 ?? null), formatP(noise), verdictCell(noise)] : [])];
+    return [{ html: `${escapeHtml(distributionName(one))}<small style="display:block" class="dim">${which === 'ks' ? 'Kolmogorov–Smirnov' : 'Wasserstein-1'}</small>` }, ...(seeds ? [verdictCell(noise)] : []), formatDistance(which, one.unit, one[which]),
+      ...(seeds ? [formatDistance(which, one.unit, noise.between), formatDistance(which, one.unit, noise.within?.p95 ?? null), formatP(noise)] : []), formatCount(one.samples.reference), formatCount(one.samples.other)];
   }));
-  return `<h3 style="margin-top:14px">Distributions</h3>${table(['Distribution', 'Distance', `n ${a}`, `n ${b}`, 'All seeds', ...(seeds ? ['Between sides, run by run', 'Within a side, p95', 'p (smallest possible)', 'Verdict'] : [])], rows)}`;
+  return `<h3 style="margin-top:14px">Distributions</h3>${table(['Distribution', ...(seeds ? ['Verdict'] : []), 'Distance', ...(seeds ? ['Between sides, run by run', 'Within a side, p95', 'p (smallest possible)'] : []), `n ${a}`, `n ${b}`], rows)}`;
 }
 
 // ---- Plots -----------------------------------------------------------------------------------------------------------
@@ -126,7 +131,15 @@ function overlayPlots(overlay: Overlay, labels: readonly string[]): string[] {
     return { tail, series: curves.map(({ side, points }) => ({ name: labels[side]!, colour: side, points: points.filter(([value]) => value <= tail) })) };
   };
   return [
-    ...[...overlay.delays].map(([name, curves]) => linePlot({ title: `${name} queueing delay over time`, caption: ['Median of each bin.', over, backlog].filter((text) => text !== '').join(' '), x: time, y: { label: 'queueing delay, ms', min: 0 }, outside, series: lines(curves, 1) })),
+    ...[...overlay.delays].flatMap(([name, curves]) => {
+      const plot = (title: string, from: number, drawn: readonly Curve[]): string => linePlot({
+        title, caption: ['Median of each bin.', over, backlog].filter((text) => text !== '').join(' '), x: { ...time, min: from }, y: { label: 'queueing delay, ms', min: 0 }, outside: from > 0 ? [] : outside, series: lines(drawn, 1),
+      });
+      const highest = (drawn: readonly Curve[]): number => Math.max(0, ...drawn.flatMap(({ points }) => points.map(([, , , high]) => high)));
+      const inWindow = curves.map(({ side, points }) => ({ side, points: points.filter(([t]) => t >= overlay.openS) }));
+      // Slow start before the window can dwarf all that the figures are of.
+      return [plot(`${name} queueing delay over time`, 0, curves), ...(highest(curves) > 2.5 * highest(inWindow) ? [plot(`${name} queueing delay, the window alone`, overlay.openS, inWindow)] : [])];
+    }),
     ...[...overlay.cdfs].filter(([, { what }]) => what === 'queueing delay').map(([name, { curves }]) => cdfPlot(name, 'packets', 'ms', cumulative(curves))),
     ...[...overlay.throughputs].map(([name, curves]) => linePlot({ title: `${name} throughput over time`, ...(over === '' ? {} : { caption: over }), x: time, y: { label: 'Mbit/s', min: 0 }, outside, series: lines(curves, 1e-6) })),
     ...[...overlay.cdfs].filter(([, { what }]) => what !== 'queueing delay').map(([name, { unit, what, curves }]) => cdfPlot(name, what === 'flow completion time' ? 'flows' : 'probes', unit, cumulative(curves), what !== 'probe round trip')),
@@ -175,7 +188,7 @@ function whatDiffers({ differs, sides }: Comparison): string {
 function sidesSection({ sides }: Comparison): string {
   const text = (values: readonly string[]): string => { const all = [...new Set(values)]; return all.slice(0, 4).join(', ') + (all.length > 4 ? `, and ${all.length - 4} more` : ''); };
   return `<h2>What was compared</h2><div class="columns">${sides.map(({ label, given, runs, notCompared }) => `<div><h3>${escapeHtml(label)}</h3>${pairs([
-    ['Given', given], ['Engine', text(runs.map(({ engine, machine, kernel }) => `${engine}, ${machine}${kernel === null ? '' : `, Linux ${kernel}`}`))], ['Clock', text(runs.map(({ clock }) => `${clock} time`))],
+    ['Given', givenText(given)], ['Engine', text(runs.map(({ engine, machine, kernel }) => `${engine}, ${machine}${kernel === null ? '' : `, Linux ${kernel}`}`))], ['Clock', text(runs.map(({ clock }) => `${clock} time`))],
     ['Seeds', seedsText([...new Set(runs.map(({ seed }) => seed))])], ['Code', text(runs.map(({ gitCommit }) => gitCommit?.slice(0, 12) ?? 'unknown'))], ['Runs', text(runs.map(({ id }) => id))],
     ...(notCompared.length === 0 ? [] : [['Left out', notCompared.slice(0, 10).map(({ id, reason }) => `${id}: ${reason}`).join('; ') + (notCompared.length > 10 ? `; and ${notCompared.length - 10} more` : '')] as const]),
   ])}</div>`).join('')}</div>`;
