@@ -9,7 +9,7 @@ import type { FigureDifference } from './compare.js';
 import type { CellComparison, ComparedCell, Comparison } from './comparison.js';
 import type { CdfCurve, Curve, Overlay } from './overlay.js';
 import { pairingText, seedsText } from './text.js';
-import { distributionName, figureName, formatDifference, formatDistance, formatInterval, formatP, formatRelative, formatValue, givenText, isEmpty, isHeadline, partOf, plural, summary, verdictWords } from './wording.js';
+import { distributionName, figureName, formatDifference, formatDistance, formatInterval, formatP, formatRelative, formatValue, givenText, isEmpty, isHeadline, nothingDiffers, partOf, plural, summary, verdictWords } from './wording.js';
 
 /** Cells whose curves are drawn; figures of all cells are in tables. */
 export const mostDrawn = 8;
@@ -178,10 +178,11 @@ function forest(one: CellComparison, labels: readonly string[]): string {
 
 // ---- What was compared ---------------------------------------------------------------------------------------------
 
-function whatDiffers({ differs, sides }: Comparison): string {
+function whatDiffers(comparison: Comparison): string {
+  const { differs, sides } = comparison;
   const rows = differs.flatMap(({ side, differences }) => differences.map(({ category, where, count, reference, other }): TableCell[] =>
     [category, ...(sides.length > 2 ? [sides[side]!.label] : []), where === 'run.json' ? '' : where, reference, other, count > 1 ? formatCount(count) : '']));
-  if (rows.length === 0) return '<h2>What differs</h2><p>Nothing but the seeds: the same plan on the same kernel or simulator.</p>';
+  if (rows.length === 0) return `<h2>What differs</h2><p>Of ${escapeHtml(sides.slice(1).map(({ label }, index) => `${label}: ${nothingDiffers(comparison, index + 1)}`).join('; '))}.</p>`;
   return `<h2>What differs</h2>${table(['Of', ...(sides.length > 2 ? ['Side'] : []), 'Where in the plan', sides[0]!.label, sides.length > 2 ? 'There' : sides[1]!.label, 'Places'], rows)}`;
 }
 

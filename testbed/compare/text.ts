@@ -4,7 +4,7 @@ import pc from 'picocolors';
 import { dash, formatCount, formatPercent, formatVaried } from '../report/format.js';
 import type { FigureDifference } from './compare.js';
 import type { CellComparison, Comparison } from './comparison.js';
-import { distributionName, figureName, formatDifference, formatDistance, formatInterval, formatP, formatRelative, formatValue, givenText, isEmpty, isHeadline, isMaterial, plural, summary, verdictWords } from './wording.js';
+import { distributionName, figureName, formatDifference, formatDistance, formatInterval, formatP, formatRelative, formatValue, givenText, isEmpty, isHeadline, isMaterial, nothingDiffers, plural, summary, verdictWords } from './wording.js';
 
 export interface TextOptions {
   /** Every figure, not only the headline ones and those outside the noise. */
@@ -27,7 +27,7 @@ export function comparisonText(comparison: Comparison, options: TextOptions): st
   for (const { side, differences } of differs) {
     const told = differences.filter(({ category }) => category !== 'addressing');
     const lines = told.slice(0, 12).map(({ category, where, count, reference, other }) => `  ${where === 'run.json' ? category : where}: ${reference} → ${other}${count > 1 ? ` (${count} places)` : ''}`);
-    parts.push([`What differs, ${labels[0]} → ${labels[side]}:${lines.length === 0 ? ' nothing but the seeds' : ''}`, ...lines, ...(told.length > 12 ? [`  and ${told.length - 12} more`] : [])].join('\n'));
+    parts.push([`What differs, ${labels[0]} → ${labels[side]}:${lines.length === 0 ? ` ${nothingDiffers(comparison, side)}` : ''}`, ...lines, ...(told.length > 12 ? [`  and ${told.length - 12} more`] : [])].join('\n'));
   }
   if (allowed.length > 0) parts.push(pc.yellow(`Not comparable as they are, compared because allowed: ${[...new Set(allowed.map(({ category }) => category))].join(', ')}. What differs then may come from that.`));
 

@@ -56,6 +56,12 @@ export function givenText(given: string): string {
   return names.length > 2 ? `${names[0]} and ${names.length - 1} more` : names.join(', ');
 }
 
+/** Of a side that differs from the reference in nothing but, perhaps, seeds. */
+export function nothingDiffers({ sides }: Comparison, side: number): string {
+  const seeds = (at: number): string => JSON.stringify([...new Set(sides[at]!.runs.map(({ seed }) => seed))].sort((a, b) => a - b));
+  return seeds(0) === seeds(side) ? 'nothing: the same plans on the same kernel or simulator' : 'nothing but the seeds';
+}
+
 /** One sentence: how many figures lie outside the noise, and how many would by chance. */
 export function summary({ counts, familyWise, cells }: Comparison): string {
   const judged = counts.inside + counts.outside;
