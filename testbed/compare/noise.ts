@@ -5,7 +5,7 @@
 
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
-import { mean, quantileSorted, sampleStandardDeviation } from 'simple-statistics';
+import { mean, sampleStandardDeviation } from 'simple-statistics';
 import { bootstrapResamples } from '../analysis/bootstrap.js';
 import { significantDigits } from '../analysis/round.js';
 import { studentT } from './student-t.js';
@@ -26,9 +26,11 @@ export function sideOf(values: readonly number[]): Side {
   return { n: values.length, mean: mean([...values]), sd: deviation(values), min: Math.min(...values), max: Math.max(...values) };
 }
 
+const constant = (values: readonly number[]): boolean => values.every((value) => value === values[0]);
+
 /** null with fewer than two values. */
 const deviation = (values: readonly number[]): number | null =>
-  values.length < 2 ? null : values.every((value) => value === values[0]) ? 0 : sampleStandardDeviation([...values]);
+  values.length < 2 ? null : constant(values) ? 0 : sampleStandardDeviation([...values]);
 
 /** Which values each resample takes, by n and stream: the same for every figure, so that equal data give equal intervals. */
 const resamplesOf = new Map<string, Uint32Array>();
@@ -50,6 +52,7 @@ function resamples(n: number, stream: number): Uint32Array {
 export function bootstrapDifference(a: readonly number[], b: readonly number[], paired: boolean): { readonly difference: number; readonly ci95: readonly [number, number] | null } {
   const difference = paired ? mean(a.map((value, i) => b[i]! - value)) : mean([...b]) - mean([...a]);
   if (a.length < 2 || b.length < 2) return { difference, ci95: null };
+  if (constant(a) && constant(b)) return { difference, ci95: [difference, difference] };
   const drawn = new Float64Array(bootstrapResamples);
   const sums = (values: readonly number[], stream: number): Float64Array => {
     const n = values.length;
@@ -67,8 +70,14 @@ export function bootstrapDifference(a: readonly number[], b: readonly number[], 
     const [left, right] = [sums(a, 0), sums(b, 1)];
     for (let r = 0; r < bootstrapResamples; r++) drawn[r] = right[r]! - left[r]!;
   }
-  const ordered = [...drawn.sort()];
-  return { difference, ci95: [quantileSorted(ordered, 0.025), quantileSorted(ordered, 0.975)] };
+  drawn.sort();
+  return { difference, ci95: [quantileOf(drawn, 0.025), quantileOf(drawn, 0.975)] };
+}
+
+/** Of sorted values, as simple-statistics' quantileSorted: the mean of two where the level falls between them. */
+function quantileOf(sorted: Float64Array, level: number): number {
+  const at = sorted.length * level;
+  return Number.isInteger(at) ? (sorted[at - 1]! + sorted[at]!) / 2 : sorted[Math.ceil(at) - 1]!;
 }
 
 export interface Noise { /** 95 % of differences by seeds alone are no larger. */ readonly halfWidth: number; /** Two-sided. */ readonly p: number; readonly degreesOfFreedom: number }
