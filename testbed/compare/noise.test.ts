@@ -31,7 +31,9 @@ describe('noise over seeds', () => {
     const noise = welchNoise([5, 5], [5, 5], 2, 2, 0)!;
     assert.ok(noise.halfWidth > 0 && noise.halfWidth < 1e-5);
     assert.equal(noise.p, 1);
-    assert.equal(welchNoise([5, 5], [6, 6], 2, 2, 1)!.p, 0);
+    // 5, 5, 5 and 6, 6, 6: two of the twenty ways to share six seeds out.
+    near(welchNoise([5, 5, 5], [6, 6, 6], 3, 3, 1)!.p, 0.1);
+    near(welchNoise([5, 5, 5, 5], [6], 4, 1, 1)!.p, 0.2);
   });
 
   it('the interval of two pairs is known: means of resamples are 1, 2 or 3 with 1/4, 1/2, 1/4', () => {
