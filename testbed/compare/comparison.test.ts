@@ -58,6 +58,21 @@ describe('comparing runs on disk', function comparing() {
     assert.equal(files[0], files[1]);
   });
 
+  it('every key of comparison.json is in docs/compare.md', async () => {
+    const a = await run('a', { seed: 1 });
+    const rate = await run('rate', { seed: 2, rateBps: 10e6 });
+    const comparison = await compare([`${a},${await run('c', { seed: 3 })}`, rate], { allow: ['*'] });
+    const keys = new Set<string>();
+    const walk = (value: unknown): void => {
+      if (Array.isArray(value)) value.forEach(walk);
+      else if (value !== null && typeof value === 'object') for (const [key, inner] of Object.entries(value)) { keys.add(key); if (key !== 'varied') walk(inner); }
+    };
+    walk(comparison);
+    const doc = fs.readFileSync(path.join('docs', 'compare.md'), 'utf8');
+    assert.ok(keys.size > 50);
+    assert.deepEqual([...keys].filter((key) => !doc.includes(`\`${key}\``)), []);
+  });
+
   it('two seeds of one kernel differ in nothing but the seeds; one run a side gives no noise, and says so', async () => {
     const comparison = await compare([await run('a', { seed: 1 }), await run('b', { seed: 2 })]);
     assert.deepEqual(comparison.differs[0]!.differences, []);
