@@ -3,14 +3,14 @@
 import { statSync } from 'node:fs';
 import * as module from 'node:module';
 
-const file = (name) => {
-  const url = new URL(`../dist/${name}`, import.meta.url);
-  return { url, changed: statSync(url, { throwIfNoEntry: false })?.mtimeMs ?? 0 };
-};
-const [bundle, compiled] = [file('bundle/testbed/cli/main.js'), file('testbed/cli/main.js')];
-if (bundle.changed === 0 && compiled.changed === 0) {
+const url = (name) => new URL(`../dist/${name}`, import.meta.url);
+const changed = (name) => statSync(url(name), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+const [bundle, compiled] = ['bundle/testbed/cli/main.js', 'testbed/cli/main.js'];
+// tsc leaves files alone that stay the same, but not its own.
+const compiledAt = changed(compiled) && Math.max(changed(compiled), changed('.tsbuildinfo'));
+if (changed(bundle) === 0 && compiledAt === 0) {
   console.error('testbed is not built yet: npm run setup');
   process.exit(1);
 }
 module.enableCompileCache?.(); // Node's cache of compiled modules, from 22.1
-await import((bundle.changed >= compiled.changed ? bundle : compiled).url.href);
+await import(url(changed(bundle) >= compiledAt ? bundle : compiled).href);
