@@ -1,6 +1,6 @@
 /** `testbed compare A B …`: two or more runs or sets side by side, A being the reference; refuses what is not comparable. */
 
-import { InvalidArgumentError } from 'commander';
+import { InvalidArgumentError, Option } from 'commander';
 import type { Command } from 'commander';
 import pc from 'picocolors';
 import { StatusLine } from '../run/status-line.js';
@@ -43,7 +43,7 @@ export function register(program: Command): void {
     .option('--all', 'print every figure')
     .option('--json', 'print comparison.json')
     .option('--figures-only', 'no distributions and no plots: reads no packets')
-    .option('--at-least <percent>', 'list and fail on figures only if they differ by this share of the reference', share, 0.001)
+    .addOption(new Option('--at-least <percent>', 'list and fail on figures only if they differ by this share of the reference').argParser(share).default(0.001, '0.1%'))
     .option('--fail-outside-noise', `exit with ${outsideNoise} when a figure is outside the noise with all judged together (Holm, family-wise 5 %)`)
     .action(async (reference: string, others: string[], options: Options) => { process.exitCode = await compare([reference, ...others], options); });
 }

@@ -26,8 +26,8 @@ export function sideLabels(operands: readonly Operand[]): string[] {
     const distinct = new Set(values).size;
     // Only what adds to telling them apart becomes part of the name.
     const joined = labels.map((label, side) => [label, values[side]!].filter((text) => text !== '').join(', '));
-    if (distinct > 1 && values.every((value) => value !== '' && value.length <= 40) && new Set(joined).size > new Set(labels).size) labels = joined;
-    if (new Set(labels).size === labels.length) return labels;
+    if (distinct > 1 && values.every((value) => value.length <= 40) && new Set(joined).size > new Set(labels).size) labels = joined;
+    if (new Set(labels).size === labels.length && labels.every((label) => label !== '')) return labels;
   }
   return labels.map((label, side) => `${String.fromCharCode(65 + (side % 26))}${side >= 26 ? Math.floor(side / 26) : ''}${label === '' ? '' : ` (${label})`}`);
 }
@@ -49,5 +49,5 @@ function queuesOf(varied: Readonly<Record<string, string>>): string | null {
 }
 
 function bottleneckQueues(plan: ReturnType<typeof planOf>): string {
-  return [...new Set(plan.links.filter(({ role }) => role === 'bottleneck').flatMap(({ forward }) => forward.queue?.kind ?? []))].join('/');
+  return [...new Set(plan.links.filter(({ role }) => role === 'bottleneck').flatMap(({ forward }) => (forward.queue === null ? [] : `${forward.queue.kind}${forward.queue.in === 'daemon' ? ' (daemon)' : ''}`)))].join('/');
 }

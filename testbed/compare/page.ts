@@ -1,6 +1,6 @@
 /** comparison.html: one self-contained page, the sides drawn together. */
 
-import { dash, formatCount, formatVaried } from '../report/format.js';
+import { dash, formatCount, formatPercent, formatVaried } from '../report/format.js';
 import { page, pairs, table } from '../report/page.js';
 import type { Cell as TableCell } from '../report/page.js';
 import { escapeHtml, intervalPlot, linePlot } from '../report/svg.js';
@@ -9,7 +9,7 @@ import type { FigureDifference } from './compare.js';
 import type { CellComparison, ComparedCell, Comparison } from './comparison.js';
 import type { CdfCurve, Curve, Overlay } from './overlay.js';
 import { pairingText, seedsText } from './text.js';
-import { distributionName, figureName, formatDifference, formatDistance, formatInterval, formatP, formatRelative, formatValue, givenText, isEmpty, isHeadline, nothingDiffers, partOf, plural, summary, verdictWords } from './wording.js';
+import { distributionName, figureName, formatDifference, formatDistance, formatInterval, formatP, formatRelative, formatValue, givenText, isEmpty, isHeadline, isMaterial, nothingDiffers, partOf, plural, summary, verdictWords } from './wording.js';
 
 /** Cells whose curves are drawn; figures of all cells are in tables. */
 export const mostDrawn = 8;
@@ -40,7 +40,7 @@ function header({ sides, cells }: Comparison, title: string): string {
 function state(comparison: Comparison): string {
   const { counts, familyWise, allowed, sides } = comparison;
   const judged = counts.inside + counts.outside;
-  const kind = judged === 0 ? 'warn' : familyWise.outside.length > 0 ? 'bad' : counts.outside > judged / 20 ? 'warn' : 'good';
+  const kind = judged === 0 || familyWise.outside.length > 0 || counts.outside > judged / 20 ? 'warn' : 'good';
   const heading = judged === 0 ? 'Differences only' : familyWise.outside.length > 0 ? 'They differ by more than seeds do' : counts.outside > judged / 20 ? 'More figures outside the noise than chance makes likely' : 'Inside the noise of seeds';
   const parts = [`<div class="state ${kind}"><strong>${heading}</strong>${escapeHtml(summary(comparison))}</div>`];
   if (allowed.length > 0) {
@@ -78,12 +78,17 @@ function cellSection({ varied, comparisons }: ComparedCell, index: number, label
   return `${heading}${plots.length > 0 ? `${cells > 1 ? '' : '<h2>Drawn together</h2>'}<div class="plots">${plots.join('\n')}</div>` : ''}${cells > 1 ? '' : '<h2>Figures</h2>'}${parts.join('\n')}`;
 }
 
+/** Smaller differences outside the noise are counted, and shown among all figures. */
+const smallest = 0.001;
+
 function figuresSection(one: CellComparison, names: readonly [string, string]): string {
-  const shown = one.figures.filter((figure) => !isEmpty(figure) && (isHeadline(figure) || (figure.verdict === 'outside' && figure.role === 'figure')));
+  const shown = one.figures.filter((figure) => !isEmpty(figure) && (isHeadline(figure) || (figure.verdict === 'outside' && figure.role === 'figure' && isMaterial(smallest)(figure))));
+  const small = one.figures.filter((figure) => figure.verdict === 'outside' && figure.role === 'figure' && !shown.includes(figure)).length;
+  const note = small === 0 ? '' : `<p class="dim">${plural(small, 'more figure is', 'more figures are')} outside the noise by less than ${formatPercent(smallest)} of the reference: see every figure.</p>`;
   const all = one.figures.filter((figure) => !(figure.reference.n === 0 && figure.other.n === 0));
   const parts = [...new Set(all.map(({ figure }) => partOf(figure)))];
   const different = one.measuredDifferently.length === 0 ? '' : `<div class="state warn"><strong>Measured in different ways</strong><ul>${one.measuredDifferently.slice(0, 12).map(({ figure, reference, other }) => `<li>${escapeHtml(figureName(figure))}: ${escapeHtml(reference)} / ${escapeHtml(other)}</li>`).join('')}</ul></div>`;
-  return [different, figureTable(shown, names), distributionTable(one, names),
+  return [different, figureTable(shown, names), note, distributionTable(one, names),
     `<details><summary>Every figure (${formatCount(all.length)})</summary>${parts.map((part) => `<h3 style="margin-top:14px">${escapeHtml(part)}</h3>${figureTable(all.filter(({ figure }) => partOf(figure) === part), names)}`).join('')}</details>`].join('');
 }
 

@@ -21,7 +21,7 @@ export function formatValue(unit: Unit, value: number | null): string {
 /** A difference: of a ratio in percentage points; seconds stay seconds however small the difference. */
 export function formatDifference(unit: Unit, value: number | null, sign = true): string {
   if (value === null) return dash;
-  const text = unit === 'ratio' ? `${formatNumber(value * 100)} pp` : unit === 's' ? (Math.abs(value) < 1 ? shortTime(value * 1e3) : formatSeconds(value)) : unit === 'ms' ? shortTime(value) : formatValue(unit, value);
+  const text = unit === 'ratio' ? `${formatNumber(value * 100)} pp` : unit === 's' ? (Math.abs(value) < 1 ? shortTime(value * 1e3) : formatSeconds(value)) : unit === 'ms' ? shortTime(value) : unit === 'index' ? formatNumber(value) : formatValue(unit, value);
   return signed(text, value, sign);
 }
 function shortTime(ms: number): string {
