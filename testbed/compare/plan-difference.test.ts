@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import { compile } from '../plan/compile.js';
+import * as fs from 'node:fs';
+import { compile, expandRuns } from '../plan/compile.js';
 import type { Plan } from '../plan/plan.js';
-import { loadText } from '../scenario/load.js';
+import { load, loadText } from '../scenario/load.js';
 import { dumbbellText } from '../testing/scenarios.js';
 import type { DumbbellText } from '../testing/scenarios.js';
 import { planDifferences, refusing } from './plan-difference.js';
@@ -52,6 +53,15 @@ describe('differences of plans', () => {
     assert.deepEqual(refuses(between({}, {}, ['traffic.bulk.start=300ms'])), ['traffic']);
     assert.deepEqual(refuses(between({}, { more: 'events: [{ at: 1s, set: { BL.rate: 5mbit } }]' })), ['events']);
     assert.deepEqual(refuses(between({}, { probes: '{ p: { from: S[0], to: D[0], interval: 10ms } }' })), ['traffic']);
+  });
+
+  it('two seeds of any topology of the project may be compared', () => {
+    for (const file of fs.readdirSync('topologies').filter((name) => name.endsWith('.yaml'))) {
+      const scenario = load(`topologies/${file}`);
+      const [a, b] = expandRuns(scenario, { seeds: [1, 2] }).map(({ plan }) => plan) as [Plan, Plan];
+      const found = planDifferences(a, b, [scenario.variants[0], scenario.variants[0]]);
+      assert.deepEqual(categories(found).filter((category) => category !== 'tcp'), [], file); // buffers follow from drawn RTTs
+    }
   });
 
   it('between seeds, what the draws come from is compared', () => {
