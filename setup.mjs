@@ -231,14 +231,16 @@ async function compile() {
   await run(process.execPath, [at('node_modules', 'typescript', 'bin', 'tsc'), '-p', '.']);
   step.at('bundle the agent');
   const { default: esbuild } = await import(pathToFileURL(at('node_modules', 'esbuild', 'lib', 'main.js')).href);
-  await esbuild.build({
-    entryPoints: [at('testbed', 'agent', 'main.ts')], outfile: at('dist', 'agent.mjs'),
+  const bundle = (from, to) => esbuild.build({
+    entryPoints: [from], outfile: to,
     bundle: true, platform: 'node', format: 'esm', target: 'node20', external: ['koffi'], logLevel: 'error', sourcemap: true,
     // The agent gets validated plans: the schemas' library would only cost start-up time in the guest.
     alias: { zod: at('testbed', 'agent', 'without-schemas.ts') },
     // For the CommonJS packages among those bundled.
     banner: { js: "import { createRequire as createRequireForBundle } from 'node:module'; const require = createRequireForBundle(import.meta.url);" },
   });
+  // The programs that run on the machine whose kernel is used: the agent, and the userspace bottleneck.
+  await Promise.all([bundle(at('testbed', 'agent', 'main.ts'), at('dist', 'agent.mjs')), bundle(at('daemon', 'main.ts'), at('dist', 'daemon.mjs'))]);
   writeFileSync(stamp, wanted);
   step.done(`${sources.length} files`);
 }
