@@ -7,11 +7,14 @@
  */
 
 import * as fs from 'node:fs';
+import * as path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { collectors } from '../../collectors/registry.js';
 import { openJournal } from '../journal/journal.js';
+import { daemonConfig, daemonFindings, DaemonProcess } from '../network/daemon.js';
 import { Network } from '../network/network.js';
+import { wireNode } from '../network/steps.js';
 import type { Plan } from '../plan/plan.js';
 import { traffic } from '../traffic/registry.js';
 import { runAgent } from './run.js';
@@ -48,12 +51,20 @@ export async function main(): Promise<number> {
 /** The agent's parts. */
 export const wiring: AgentWiring = { network: makeNetwork, traffic, collectors };
 
-function makeNetwork(plan: Plan, { tag, mode }: AgentOptions): AgentNetwork {
+async function makeNetwork(plan: Plan, { tag, mode, clock, rawDir }: AgentOptions): Promise<AgentNetwork> {
   const journal = mode === 'local' ? openJournal(tag) : null;
   // Children inherit it: `testbed clean` knows ours by it.
   if (journal !== null) Object.assign(process.env, journal.environment);
   try {
     const network = Network.create(plan, { tag, journal });
+    const config = daemonConfig(plan, network.layout, clock, rawDir);
+    let daemon: DaemonProcess | null = null;
+    try {
+      if (config !== null) daemon = await DaemonProcess.start(config, path.join(rawDir, 'daemon.json'), (call) => network.inNode(wireNode, call));
+    } catch (error) {
+      network.remove();
+      throw error;
+    }
     return {
       inNode: (node, call) => network.inNode(node, call),
       netnsPath: (node) => network.netnsPath(node),
@@ -64,6 +75,7 @@ function makeNetwork(plan: Plan, { tag, mode }: AgentOptions): AgentNetwork {
       applyEvent: (event) => network.applyEvent(event),
       verify: () => network.verify(),
       verifyEnd: () => network.verifyEnd(),
+      ...(daemon === null ? {} : bottleneck(daemon, clock)),
       remove: () => {
         network.remove();
         journal?.close();
@@ -74,6 +86,20 @@ function makeNetwork(plan: Plan, { tag, mode }: AgentOptions): AgentNetwork {
     throw error;
   }
 }
+
+const bottleneck = (daemon: DaemonProcess, clock: 'virtual' | 'real'): Pick<AgentNetwork, 'begin' | 'failure' | 'end'> => ({
+  begin: (originNs) => daemon.begin(originNs),
+  failure: () => daemon.failure(),
+  end: async () => {
+    const died = daemon.failure();
+    const summary = await daemon.end();
+    if (summary === null) return { findings: [died ?? daemon.failure()].flatMap((finding) => finding ?? []), facts: {} };
+    return {
+      findings: daemonFindings(summary, clock),
+      facts: { daemon: { realTimePriority: daemon.realTimePriority, lateness: summary.lateness, faults: summary.faults } },
+    };
+  },
+});
 
 // Started as a program, not imported by a test.
 if (process.argv[1] !== undefined && fs.realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) process.exit(await main());

@@ -110,7 +110,11 @@ export class Network {
         out.push({ ...failed('event-failed', `event at ${event.atNs / 1e9} s: could not set ${event.direction}.${what}: ${error.message}; change the event or the queue`), tNs: event.atNs });
       }
     };
-    const { rateBps, wire, queue } = event.set;
+    // The userspace bottleneck knows its events and makes them itself, at their very time.
+    const daemon = this.layout.directions.get(event.direction)?.daemon ?? null;
+    const queued = daemon !== null && this.direction(event.direction).direction.queue?.in === 'daemon';
+    const { rateBps, queue } = queued ? {} as PlanEvent['set'] : event.set;
+    const { wire } = daemon !== null ? {} as PlanEvent['set'] : event.set;
     if (rateBps !== undefined) attempt('rate', () => this.setRate(event.direction, rateBps));
     if (wire !== undefined) {
       attempt('wire', () => {
