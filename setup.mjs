@@ -254,6 +254,7 @@ async function compile() {
     // They get validated plans: the schemas' library would only cost start-up time in the guest.
     single('testbed/agent/main.ts', 'agent.mjs', { alias: { zod: lean } }),
     single('daemon/main.ts', 'daemon.mjs', { alias: { zod: lean } }),
+    single('testbed/hosts/containers.ts', 'containers.mjs', { alias: { zod: lean, ssh2: lean }, sourcemap: false }),
     // The agent with what a remote machine is asked besides (machines/ssh); from there nobody goes on to a third machine.
     single('testbed/agent/remote.ts', 'remote.mjs', { alias: { zod: lean, ssh2: lean }, sourcemap: false }),
   ]);

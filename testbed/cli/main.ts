@@ -16,6 +16,7 @@ const commands: Readonly<Record<string, { readonly summary: string; readonly loa
   fetch: { summary: 'bring the records of a remote run whose connection was lost', load: () => import('./fetch.js') },
   show: { summary: 'show the figures of a run', load: () => import('./show.js') },
   kernel: { summary: 'build, list and remove User-Mode Linux kernels', load: () => import('./kernel.js') },
+  image: { summary: 'build the image of hosts in containers', load: () => import('./image.js') },
   doctor: { summary: 'say what this machine has and lacks', load: () => import('./doctor.js') },
   clean: { summary: 'remove what crashed runs left behind, and only that', load: () => import('./clean.js') },
   schema: { summary: "print the scenario files' JSON Schema, for editors", load: () => import('./schema.js') },
