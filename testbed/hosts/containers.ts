@@ -9,7 +9,7 @@ import { UserError } from '../errors.js';
 import type { Journal } from '../journal/journal.js';
 import { openEngine, type Engine } from './engine.js';
 import type { NodeName } from './hosts.js';
-import { checkImage, imageName } from './image.js';
+import { checkImage } from './image.js';
 
 /** Creating and starting goes best four at a time (docker 20.10, podman 4.3). */
 const atOnce = 4;
@@ -30,7 +30,7 @@ export interface Containers {
 /** Makes a container for every node. @throws UserError; nothing is left then */
 export async function startContainers(nodes: readonly NodeName[], tag: string, journal: Journal | null): Promise<Containers> {
   const engine = await openEngine();
-  await checkImage(engine);
+  const image = await checkImage(engine);
   const containers = new Map<string, Running>();
   const close = async (): Promise<void> => {
     const failures: string[] = [];
@@ -46,7 +46,7 @@ export async function startContainers(nodes: readonly NodeName[], tag: string, j
     if (failures.length > 0) throw new UserError(`${failures.length} containers could not be removed (${failures[0]}): testbed clean`, 1);
   };
   try {
-    await inParallel(nodes, async (node) => { containers.set(node.node, await start(engine, node, tag, journal)); });
+    await inParallel(nodes, async (node) => { containers.set(node.node, await start(engine, image, node, tag, journal)); });
   } catch (error) {
     await close().catch(() => undefined);
     throw error;
@@ -56,16 +56,16 @@ export async function startContainers(nodes: readonly NodeName[], tag: string, j
 
 const nameOf = (tag: string, { netns }: NodeName): string => `testbed-${tag}-${netns}`;
 
-async function start(engine: Engine, node: NodeName, tag: string, journal: Journal | null): Promise<Running> {
+async function start(engine: Engine, image: string, node: NodeName, tag: string, journal: Journal | null): Promise<Running> {
   const name = nameOf(tag, node);
   // Written before it is made: a crash in between leaves nothing unknown.
   const journalId = journal?.add({ kind: 'container', name, socket: engine.socket })[0];
   let container: Docker.Container | undefined;
   try {
     container = await engine.docker.createContainer({
-      name, Image: imageName, Hostname: node.netns.replaceAll(/[^A-Za-z0-9-]/g, '-'), Cmd: ['/usr/bin/sleep', 'infinity'], StopSignal: 'SIGKILL',
+      name, Image: image, Hostname: node.netns.replaceAll(/[^A-Za-z0-9-]/g, '-'), Cmd: ['/usr/bin/sleep', 'infinity'], StopSignal: 'SIGKILL',
       Labels: { [labels.tag]: tag, [labels.node]: node.node, [labels.owner]: String(process.pid) },
-      HostConfig: { NetworkMode: 'none', CapAdd: ['NET_ADMIN', 'NET_RAW'], Init: true, Privileged: false, AutoRemove: false },
+      HostConfig: { NetworkMode: 'none', CapAdd: ['NET_ADMIN', 'NET_RAW'], Privileged: false, AutoRemove: false },
     });
     await container.start();
     const { State } = await container.inspect();

@@ -29,20 +29,17 @@ const programs = [
   { name: 'iperf3', required: true }, { name: 'ping', required: true }, { name: 'ss', required: false }, { name: 'cat', required: false }, { name: 'tcpdump', required: false },
 ] as const;
 
-/** Whether the engine has the image. */
-export async function hasImage({ docker }: Engine): Promise<boolean> {
-  try {
-    await docker.getImage(imageName).inspect();
-    return true;
-  } catch (error) {
-    if ((error as { statusCode?: number }).statusCode === 404) return false;
-    throw error;
-  }
+/** The newest image that carries our label (engines name an imported one differently), by its id; null when there is none. */
+export async function findImage({ docker }: Engine): Promise<string | null> {
+  const images = await docker.listImages({ filters: { label: [`org.testbed.image=${imageName}`] } });
+  return images.sort((a, b) => b.Created - a.Created)[0]?.Id ?? null;
 }
 
-/** @throws UserError with what to do when the image is not there, or is not ours */
-export async function checkImage(engine: Engine): Promise<void> {
-  if (!(await hasImage(engine))) throw new UserError(`${engine.name} has no image ${imageName}: testbed image build`, 3);
+/** @returns its id. @throws UserError with what to do when the image is not there */
+export async function checkImage(engine: Engine): Promise<string> {
+  const id = await findImage(engine);
+  if (id === null) throw new UserError(`${engine.name} has no image ${imageName}: testbed image build`, 3);
+  return id;
 }
 
 async function fromRegistry({ docker }: Engine, say: (line: string) => void): Promise<void> {
@@ -127,7 +124,7 @@ export async function buildImage(engine: Engine, from: 'auto' | 'registry' | 'ma
     }
   }
   await fromMachine(engine);
-  if (!(await hasImage(engine))) throw new UserError(`${engine.name} took the image and does not have it`, 3);
+  if ((await findImage(engine)) === null) throw new UserError(`${engine.name} took the image and does not have it`, 3);
   return 'machine';
 }
 
