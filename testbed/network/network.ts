@@ -130,7 +130,9 @@ export class Network {
           return;
         }
         if (qdiscs.get(queue.kind)?.children) throw new UserError(`${queue.kind} consists of classes that cannot be changed while it runs`);
-        this.socket(bottleneck.node).run([setQdisc(bottleneck.ifindex, parent, bottleneck.leafHandle, queueOptions(queue, link, { ...direction, rateBps: this.rates.get(direction.name) ?? null }), true)]);
+        const fixed = qdiscs.get(queue.kind)?.fixed ?? [];
+        const changeable = { ...queue, params: Object.fromEntries(Object.entries(queue.params).filter(([key]) => !fixed.includes(key))) };
+        this.socket(bottleneck.node).run([setQdisc(bottleneck.ifindex, parent, bottleneck.leafHandle, queueOptions(changeable, link, { ...direction, rateBps: this.rates.get(direction.name) ?? null }), true)]);
       });
     }
     return out;

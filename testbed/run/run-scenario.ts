@@ -13,6 +13,7 @@ import { expandRuns } from '../plan/compile.js';
 import type { Plan } from '../plan/plan.js';
 import { readRunJson } from '../records/run-json.js';
 import { formatTime } from '../units.js';
+import { kernelRules } from '../scenario/engine-rules.js';
 import { load } from '../scenario/load.js';
 import { type Engine, kernelEngine } from './engine.js';
 import type { ExecuteResult } from './execute.js';
@@ -41,7 +42,8 @@ export interface RunScenarioOptions {
 
 /** @returns the exit code. @throws UserError */
 export async function runScenario(options: RunScenarioOptions): Promise<number> {
-  const scenario = load(options.file, { set: options.packets ? options.set : [...options.set, 'collect.packets=false'] });
+  const rules = options.engine.kind === 'sim' ? (await import('../../simulator/rules.js')).simulatorRules : kernelRules;
+  const scenario = load(options.file, { rules, set: options.packets ? options.set : [...options.set, 'collect.packets=false'] });
   const plansFor = (clock: 'virtual' | 'real'): readonly Plan[] =>
     expandRuns(scenario, { clock, ...(options.seed === undefined ? {} : { seeds: [options.seed] }) }).map((run) => run.plan);
   const { engine, plans } = await chooseEngine(options.engine, plansFor);

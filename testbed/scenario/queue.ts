@@ -9,7 +9,7 @@ import { aqms } from '../../aqm/registry.js';
 import type { PlanQueue } from '../plan/plan.js';
 import { qdiscs } from '../qdiscs/registry.js';
 import { newMap, type Data, type DataMap } from './data.js';
-import { expectation, explain } from './explain.js';
+import { expectation, explain, onlyExpected } from './explain.js';
 import { enumerate, suggestion } from './names.js';
 
 /** Every name `kind` may have, in order. */
@@ -57,8 +57,7 @@ function resolveQueue(kind: string, params: Readonly<Record<string, unknown>>, p
   const result = known.schema.safeParse(data, { error: expectation });
   if (!result.success) {
     for (const problem of explain(result.error.issues, data)) {
-      const bare = /^.*? is not accepted; (.*)$/s.exec(problem.message)?.[1] ?? problem.message;
-      context.addIssue({ code: 'custom', message: bare, path: [...problem.path] });
+      context.addIssue({ code: 'custom', message: onlyExpected(problem.message), path: [...problem.path] });
     }
     return z.NEVER;
   }
