@@ -26,7 +26,7 @@ describe('what a plan needs', () => {
       flows: [{ ...flow, tool: 'iperf3' }, { ...flow, id: 1, cc: 'highspeed' }],
     }));
     const named = (type: string) => needs.filter((need) => need.type === type).map(({ name }) => name);
-    assert.deepEqual(named('qdisc'), ['htb', 'pie', 'netem', 'ingress', 'sfq']);
+    assert.deepEqual(named('qdisc'), ['ingress', 'htb', 'pie', 'netem', 'sfq']);
     assert.deepEqual(named('filter'), ['matchall or u32']);
     assert.deepEqual(named('action'), ['mirred']);
     assert.deepEqual(named('congestion control'), ['cubic', 'highspeed']);

@@ -35,6 +35,9 @@ export function changedSides(change: Change, fields: LinkFields): readonly Side[
 /** A queue after a change of its parameters: those not named keep their values. */
 export const changedQueue = (before: PlanQueue, after: PlanQueue): PlanQueue => ({ ...after, params: { ...before.params, ...after.params } });
 
+const shapeKeys = ['delay', 'jitter', 'reorder'] as const;
+/** Where else the same field may have been set, as patterns of places. */
+const unreadChanges = (target: string, key: string): Path[] => ['', '.forward', '.reverse'].flatMap((side): Path[] => [['events', '*', `set ${target}${side}.${key}`], ['events', '*', 'set', `${target}${side}.${key}`]]);
 const wireFields: readonly string[] = ['delay', 'jitter', 'loss', 'duplicate', 'reorder'];
 
 interface Context {
@@ -93,7 +96,7 @@ export function checkEvents({ scenario, expanded, rtts, endNs, problem, rules }:
           for (const side of changedSides(change, cable.fields)) {
             const message = apply(change, side, stateOf(cable, side), cable.fields);
             if (message !== null && i === 0) problem([...where, ...message.below], message.text, [...place, 'rate'], [...place, 'queue']);
-            if (change.field === 'delay' || change.field === 'jitter' || change.field === 'reorder') touched.set(stateOf(cable, side), { where, needs: ['delay', 'jitter', 'reorder'].map((key) => [...place, key]) });
+            if (shapeKeys.some((key) => key === change.field)) touched.set(stateOf(cable, side), { where, needs: shapeKeys.flatMap((key) => [[...place, key], ...unreadChanges(change.target, key)]) });
           }
         }
         if (wireFields.includes(change.field)) {
@@ -139,8 +142,10 @@ export function checkEvents({ scenario, expanded, rtts, endNs, problem, rules }:
     const fixed = qdisc?.fixed?.find((key) => after.params[key] !== undefined && after.params[key] !== before.params[key]);
     if (fixed !== undefined) return wrong(`${fixed} of ${after.kind} cannot be changed while it runs (the kernel takes it only at the start); expected it in the topology`, below(fixed));
     state.queue = changedQueue(before, after);
-    const found = rules?.queueProblem(state.queue, queuePlace(fields, topology, state.rateBps)) ?? null;
-    if (found === null) return null;
+    const asked = queuePlace(fields, topology, state.rateBps);
+    const found = rules?.queueProblem(state.queue, asked) ?? null;
+    // What was wrong before is told where it is written.
+    if (found === null || rules?.queueProblem(before, asked)) return null;
     const named = found.key !== null && after.params[found.key] !== undefined ? found.key : Object.keys(after.params)[0];
     return wrong(found.message, named === undefined ? [] : below(named));
   }

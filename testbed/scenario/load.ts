@@ -101,6 +101,10 @@ export function loadText(text: string, file: string, options: LoadOptions = {}):
   return {
     file, name: base.resolved.name, description: base.resolved.description ?? '', seeds: base.resolved.seeds ?? [1], variants,
     error: (problems, variant) => new ScenarioError(problems.map((p) => locate(p, source, (variant && origins.get(variant)) ?? overlays))),
+    where: (path, varied) => {
+      const variant = variants.find((one) => JSON.stringify(one.varied) === JSON.stringify(varied));
+      return new ScenarioError([locate({ path, message: '' }, source, (variant && origins.get(variant)) ?? overlays)]).message;
+    },
   };
 }
 
@@ -118,7 +122,7 @@ function read(text: string, file: string): Source {
     const alike = new RegExp(`^\\s*(?:${sections.join('|')})\\s*:`, 'm').test(text);
     if (!otherKind && alike) throw error;
     const [first] = error.problems;
-    throw new ScenarioError([{ ...first!, message: `this is not a scenario: ${first!.message.replace(/^is not YAML: /, 'not even YAML; ')}; ${whatItIs}` }]);
+    throw new ScenarioError([{ ...first!, message: `this is not a scenario: ${first!.message.replace(/^is not YAML: (.*)$/s, 'it is not even YAML ($1)')}; ${whatItIs}` }]);
   }
 }
 

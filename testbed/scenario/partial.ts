@@ -58,6 +58,7 @@ const standIns: readonly (readonly [pattern: readonly string[], value: (path: Pa
   [['probes', '*', 'from', '*'], () => nobody],
   [['probes', '*', 'to', '*'], () => nobody],
   [['events', '*'], () => ({ at: '0s', set: {} })],
+  [['events', '*', 'set'], () => ({})],
   [['events', '*', 'at'], () => '0s'],
 ];
 
