@@ -19,7 +19,7 @@ export interface NetworkNeed {
 /** A queue in the daemon needs nothing of traffic control; a kind that is not in the registry is asked for by its name. */
 function asked(queue: PlanQueue | null): PlanQueue | null {
   if (queue === null) return null;
-  if (queue.in === 'daemon') return { kind: 'pfifo', in: 'kernel', params: {} };
+  if (queue.in === 'daemon') return null;
   return queue.kind === 'raw' || qdiscs.has(queue.kind) ? queue : { kind: 'raw', in: 'kernel', params: {}, tc: [queue.kind] };
 }
 const askedOf = (link: PlanLink): PlanLink => ({

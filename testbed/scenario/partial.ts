@@ -67,8 +67,8 @@ function standIn(path: Path): Data | undefined {
   return found?.[1](path);
 }
 
-/** Takes what is at the path out of the data, or with it as much of what holds it as must go too. @returns the hole, or undefined when nothing would be left */
-function takeOut(root: DataMap, path: Path, holes: Holes): Path | undefined {
+/** Takes what is at the path out of the data, or with it as much of what holds it as must go too. @returns false when nothing would be left */
+function takeOut(root: DataMap, path: Path, holes: Holes): boolean {
   for (let length = path.length; length > 0; length--) {
     const place = path.slice(0, length);
     if (holes.has(place)) continue; // a stand-in that did not help
@@ -76,17 +76,21 @@ function takeOut(root: DataMap, path: Path, holes: Holes): Path | undefined {
     const key = place.at(-1)!;
     const instead = standIn(place);
     if (isMap(holder)) {
+      const written = Object.hasOwn(holder, key);
       if (instead !== undefined) holder[String(key)] = instead;
-      else if (Object.hasOwn(holder, key)) delete holder[String(key)];
+      else if (written) delete holder[String(key)];
       else continue;
-      return place;
+      // An event whose only change was taken out is left with none: nothing of it is unread but that.
+      if (written || key !== 'set') holes.add(place);
+      return true;
     }
     if (Array.isArray(holder) && typeof key === 'number' && key < holder.length && instead !== undefined) {
       holder[key] = instead;
-      return place;
+      holes.add(place);
+      return true;
     }
   }
-  return undefined;
+  return false;
 }
 
 export interface Partly {
@@ -118,9 +122,7 @@ export function validatePartly(data: DataMap): Partly {
       const key = formatPath(path);
       if (before.has(key)) continue;
       before.add(key);
-      const hole = takeOut(rest, path, holes);
-      if (hole === undefined) return { resolved: undefined, holes, problems };
-      holes.add(hole);
+      if (!takeOut(rest, path, holes)) return { resolved: undefined, holes, problems };
       // Written under a name that is not known: as unread as if it were wrong.
       if (meant !== undefined) holes.add(meant);
     }
