@@ -177,6 +177,13 @@ describe('a mistake in a scenario is named with its line, field, value and what 
     refused(`${good}vary:\n  seeds: [[1], [2]]\n`, 12, 'vary.seeds', /cannot be varied/);
     refused(`${good}vary:\n  queue: codel\n`, 12, 'vary.queue', /"codel" is not accepted; expected a list of values/);
   });
+  it('several values that change together, each on its own place', () => {
+    const both = 'topology.links.BL.rate, traffic.bulk.rtt';
+    const scenario = loadText(`${good}vary:\n  ${both}: [[5mbit, 10ms], [50mbit, 20ms]]\n`, 'x.yaml');
+    assert.deepEqual(scenario.variants.map((v) => Object.values(v.varied).join(' ')), ['5mbit 10ms', '50mbit 20ms']);
+    refused(`${good}vary:\n  ${both}:\n    - [5mbit]\n    - [5mbit, 10ms]\n`, 13, `vary.${both}[0]`, /\["5mbit"\] is not accepted; expected a list of 2 values/);
+    refused(`${good}vary:\n  ${both}:\n    - [5mbit, 10ms]\n    - [5mbit, 20]\n`, 14, `vary.${both}[1][1]`, /20 is not accepted; expected a time above 0/);
+  });
   it('more combinations than anyone can mean', () => {
     const many = (n: number): string => `[${Array.from({ length: n }, (_, i) => `${i + 1}mbit`).join(', ')}]`;
     refused(`${good}vary:\n  topology.links.BL.rate: ${many(50)}\n  topology.hosts.S.rate: ${many(50)}\n`, 11, 'vary', /2500 combinations are too many; expected at most 1000/);

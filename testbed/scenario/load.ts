@@ -70,7 +70,7 @@ export function loadText(text: string, file: string, options: LoadOptions = {}):
     if (seeds.indexOf(seed) !== i) found.push(locate({ path: ['seeds', i], message: `the seed ${seed} is there twice, which would repeat the same run; expected different seeds` }, source, overlays));
   });
 
-  const { keys, values, targets, labels } = readVary(root, (path, message) => found.push(locate({ path, message }, source, overlays)));
+  const { keys, groups, values, targets, labels } = readVary(root, (path, message) => found.push(locate({ path, message }, source, overlays)));
   const combinations = values.reduce((product, list) => product * list.length, 1);
   if (combinations > maxVariants) found.push(locate({ path: ['vary'], message: `${combinations} combinations are too many; expected at most ${maxVariants}` }, source, overlays));
 
@@ -80,20 +80,23 @@ export function loadText(text: string, file: string, options: LoadOptions = {}):
   const choices = found.length === 0 ? everyChoice(values) : eachValueOnce(values);
   for (const chosen of choices) {
     if (found.length >= enough) break;
+    if (chosen.some((choice, i) => values[i]![choice] === undefined)) continue;
     const changed = cloneData(root) as DataMap;
     delete changed['vary'];
     const own: Overlay[] = [...overlays];
     chosen.forEach((choice, i) => {
-      for (const path of targets[i]!) {
-        assign(changed, path, cloneData(values[i]![choice]!));
-        own.push({ path, from: { vary: ['vary', keys[i]!, choice] } });
-      }
+      targets[i]!.forEach((paths, g) => {
+        for (const path of paths) {
+          assign(changed, path, cloneData(values[i]![choice]![g] ?? null));
+          own.push({ path, from: { vary: ['vary', keys[i]!, choice, ...(groups[i]!.length === 1 ? [] : [g])] } });
+        }
+      });
     });
     const { resolved, problems } = keys.length === 0 ? base : check(changed, rules);
     found.push(...problems.filter((p) => !unread.has(formatPath(p.path))).map((p) => locate(p, source, own)));
     if (resolved === undefined || problems.length > 0) continue;
     const { vary: _vary, seeds: _seeds, ...parts } = resolved;
-    const variant = { ...parts, varied: Object.fromEntries(keys.map((key, i) => [key, labels[i]![chosen[i]!]!])) };
+    const variant = { ...parts, varied: Object.fromEntries(groups.flatMap((group, i) => group.map((key, g) => [key, labels[i]![chosen[i]!]![g]!]))) };
     variants.push(variant);
     origins.set(variant, own);
   }
@@ -142,30 +145,52 @@ function seedsOf(root: DataMap): readonly Data[] {
 }
 
 interface Vary {
+  /** As written, for places. */
   readonly keys: readonly string[];
-  readonly values: readonly (readonly Data[])[];
-  readonly targets: readonly (readonly Path[])[];
-  readonly labels: readonly (readonly string[])[];
+  /** Of `a.b, c.d`, each path: they change together. */
+  readonly groups: readonly (readonly string[])[];
+  /** Each choice of each key: a value for each path of its group; undefined where that is not what was written. */
+  readonly values: readonly (readonly (readonly Data[] | undefined)[])[];
+  readonly targets: readonly (readonly (readonly Path[])[])[];
+  readonly labels: readonly (readonly (readonly string[])[])[];
 }
 
 /** What `vary` names, without the entries that are no lists (their form is checked elsewhere) or lead nowhere. */
 function readVary(root: DataMap, problem: (path: Path, message: string) => void): Vary {
   const vary = root['vary'];
-  const entries = Object.entries(isMap(vary) ? vary : {}).flatMap(([key, list]) => {
+  const written = Object.entries(isMap(vary) ? vary : {});
+  const everyTarget = written.flatMap(([key]) => parts(key));
+  const entries = written.flatMap(([key, list]) => {
     if (!Array.isArray(list) || list.length === 0) return [];
-    const target = /^(?:vary|seeds|name)\b/.test(key) ? `${key} cannot be varied; expected queue or a path such as topology.links.BL1.rate` : places(root, key);
-    if (typeof target === 'string') problem(['vary', key], target);
-    const labels = label(list);
-    labels.forEach((text, j) => {
-      if (labels.indexOf(text) !== j) problem(['vary', key, j], `${show(list[j])} is there twice, which would repeat the same run; expected different values`);
+    const group = parts(key);
+    const targets = group.map((target) => {
+      const found = /^(?:vary|seeds|name)\b/.test(target) ? `${target} cannot be varied; expected queue or a path such as topology.links.BL1.rate`
+        : everyTarget.indexOf(target) !== everyTarget.lastIndexOf(target) ? `${target} is varied twice; expected each path once` : places(root, target);
+      if (typeof found === 'string') problem(['vary', key], found);
+      return found;
     });
-    return typeof target === 'string' ? [] : [{ key, list, target, labels }];
+    const whole = label(list);
+    whole.forEach((text, j) => {
+      if (whole.indexOf(text) !== j) problem(['vary', key, j], `${show(list[j])} is there twice, which would repeat the same run; expected different values`);
+    });
+    const values = list.map((value, j): readonly Data[] | undefined => {
+      if (group.length === 1) return [value];
+      if (Array.isArray(value) && value.length === group.length) return value;
+      problem(['vary', key, j], `${show(value)} is not accepted; expected a list of ${group.length} values, one for each of ${group.join(', ')}`);
+      return undefined;
+    });
+    if (targets.some((target) => typeof target === 'string') || values.every((value) => value === undefined)) return [];
+    const labels = group.length === 1 ? whole.map((text) => [text]) : transposed(group.map((_, g) => label(values.map((value) => value?.[g] ?? null))));
+    return [{ key, group, values, targets: targets as (readonly Path[])[], labels }];
   });
-  return { keys: entries.map((e) => e.key), values: entries.map((e) => e.list), targets: entries.map((e) => e.target), labels: entries.map((e) => e.labels) };
+  return { keys: entries.map((e) => e.key), groups: entries.map((e) => e.group), values: entries.map((e) => e.values), targets: entries.map((e) => e.targets), labels: entries.map((e) => e.labels) };
 }
+const parts = (key: string): string[] => key.split(',').map((part) => part.trim());
+/** Rows to columns; rows of equal length. */
+const transposed = (rows: readonly string[][]): string[][] => (rows[0] ?? []).map((_, j) => rows.map((row) => row[j]!));
 
 /** Every combination, as an index into each list; the last changes fastest. */
-function* everyChoice(values: readonly (readonly Data[])[]): Generator<readonly number[]> {
+function* everyChoice(values: readonly (readonly unknown[])[]): Generator<readonly number[]> {
   const combinations = values.reduce((product, list) => product * list.length, 1);
   for (let n = 0; n < combinations; n++) {
     const choice: number[] = [];
@@ -180,7 +205,7 @@ function* everyChoice(values: readonly (readonly Data[])[]): Generator<readonly 
 
 /** So many values are looked at once a mistake was found. */
 const mostValues = 100;
-function* eachValueOnce(values: readonly (readonly Data[])[]): Generator<readonly number[]> {
+function* eachValueOnce(values: readonly (readonly unknown[])[]): Generator<readonly number[]> {
   let made = 0;
   for (const [i, list] of values.entries()) {
     for (let j = i === 0 ? 0 : 1; j < list.length && made < mostValues; j++, made++) yield values.map((_, k) => (k === i ? j : 0));
