@@ -114,7 +114,13 @@ async function figures(topDir: string, runs: number, report: boolean): Promise<s
 async function chooseEngine(choice: EngineChoice, plansFor: (clock: 'virtual' | 'real') => readonly Plan[], scenario: Scenario): Promise<{ readonly engine: Engine; readonly plans: readonly Plan[] }> {
   if (choice.kind === 'sim') {
     const { simulatorEngine } = await import('./simulator-engine.js');
-    return { engine: simulatorEngine(os.availableParallelism()), plans: plansFor('virtual') };
+    const { memoryProblem } = await import('../../simulator/memory.js');
+    const plans = plansFor('virtual');
+    for (const plan of plans) {
+      const tooLarge = memoryProblem(plan);
+      if (tooLarge !== null) throw new UserError(`${scenario.file}: ${plan.name}: ${tooLarge}`, 2);
+    }
+    return { engine: simulatorEngine(os.availableParallelism()), plans };
   }
   if (choice.hosts !== 'netns') throw new UserError(`--hosts ${choice.hosts}: not a kind of host this version has; use netns`, 2);
   const { chooseMachine } = await import('../machines/registry.js');
