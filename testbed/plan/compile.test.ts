@@ -313,6 +313,13 @@ traffic:
     assert.equal(compile(load('topologies/dumbbell.yaml', { set: ['collect.queue=none'] }), { seed: 1 }).collect.queueIntervalNs, null);
   });
 
+  it('gives a queue event every parameter that is set by then', () => {
+    const p = plan(dumbbell('traffic:\n  a: { kind: bulk, from: S, to: D }\nevents:\n  - { at: 30s, set BL.queue: { kind: red, probability: 0.1 } }\n  - { at: 20s, set BL.queue: { kind: red, max: 80p } }\n').replace('queue: codel', 'queue: { kind: red, min: 20p, max: 60p }'));
+    assert.deepEqual(p.events.filter(({ direction }) => direction === 'BL').map(({ atNs, set }) => [atNs, set.queue!.params]), [
+      [20e9, { min: '20p', max: '80p' }], [30e9, { min: '20p', max: '80p', probability: 0.1 }],
+    ]);
+  });
+
   it('needs the qdiscs of shapers, wires and raw words', () => {
     const p = plan(dumbbell('traffic:\n  a: { kind: bulk, from: S, to: D, tool: iperf3 }\nprobes:\n  p: { from: S[0], to: D[0], tool: ping }\n').replace('queue: codel', 'shaper: tbf, queue: { tc: "sfq perturb 10" }'));
     assert.deepEqual([needed(p, 'qdisc'), needed(p, 'congestion control'), needed(p, 'program')], [['htb', 'ingress', 'netem', 'pfifo', 'sfq', 'tbf'], ['cubic'], ['ip', 'iperf3', 'ping', 'tc']]);

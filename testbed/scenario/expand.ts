@@ -404,10 +404,10 @@ function pairRtts(scenario: Resolved, expanded: Pick<Expanded, 'links' | 'classe
 }
 
 function checkPackets(scenario: Resolved, expanded: Pick<Expanded, 'links' | 'classes' | 'probes'>, parents: readonly Tree[], problem: Report): void {
-  const mtu_ = (fields: LinkFields): number => mtuOf(fields, scenario.topology);
+  const ipMtu = (fields: LinkFields): number => mtuOf(fields, scenario.topology);
   const check = (pairs: readonly Pair[], bytes: number, path: Path): void => {
     for (const { src, dst } of pairs) {
-      const mtu = Math.min(mtu_(src.fields), mtu_(dst.fields), ...route({ links: expanded.links, parents }, src.router, dst.router).map(({ link }) => mtu_(link.fields)));
+      const mtu = Math.min(ipMtu(src.fields), ipMtu(dst.fields), ...route({ links: expanded.links, parents }, src.router, dst.router).map(({ link }) => ipMtu(link.fields)));
       if (bytes > mtu) { problem(path, `a packet of ${bytes} bytes does not fit the MTU of ${mtu} between ${src.name} and ${dst.name}; expected at most ${mtu}B`, ['topology', 'mtu'], ['topology', 'links', '*', 'mtu'], ['topology', 'hosts', '*', 'mtu']); return; }
     }
   };

@@ -3,9 +3,8 @@
 import type { PlanQueue } from '../plan/plan.js';
 import { formatTime } from '../units.js';
 import type { EngineRules, QueuePlace } from './engine-rules.js';
-import { sideOf, sides, type LinkFields, type Side } from './link.js';
+import { defaultMtuBytes, defaultOverheadBytes, sideOf, sides, type LinkFields, type Side } from './link.js';
 import type { Path } from './problem.js';
-import { defaultMtuBytes, defaultOverheadBytes } from './link.js';
 import type { Resolved } from './schema.js';
 
 /** @param needs places the complaint relies on: it is not made when one of them could not be read */
