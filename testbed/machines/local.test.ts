@@ -30,7 +30,7 @@ describe('what a plan needs', () => {
     assert.deepEqual(named('filter'), ['matchall or u32']);
     assert.deepEqual(named('action'), ['mirred']);
     assert.deepEqual(named('congestion control'), ['cubic', 'highspeed']);
-    assert.deepEqual(named('device'), ['veth', 'tun']);
+    assert.deepEqual(named('device'), ['veth']);
     assert.deepEqual(named('program'), ['ip', 'tc', 'iperf3']);
     assert.deepEqual(needs.find(({ name }) => name === 'highspeed')!.options, ['TCP_CONG_HSTCP']);
     assert.equal(needs.find(({ name }) => name === 'pie')!.by, 'queue of BL');

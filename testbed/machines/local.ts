@@ -11,7 +11,7 @@ import { findProgram } from '../../kernel/project.js';
 import { howToInstall } from '../doctor/packages.js';
 import type { Plan } from '../plan/plan.js';
 import type { Machine, MachineInfo, Missing, RunOutcome, RunRequest } from './machine.js';
-import { describeNeed, needsOf, type Need } from './needs.js';
+import { describeNeed, inUserspace, needsOf, type Need } from './needs.js';
 import { AgentLines } from './tail.js';
 import { agentFile, elsewhere, missingPrograms } from './uml.js';
 import { defaultWatchdogMs, watch } from './watch.js';
@@ -152,7 +152,7 @@ export class Local implements Machine {
     if (!mayUseNamespaces()) return [...missing, needsRight];
     if (missing.some((each) => each.what.startsWith('program '))) return missing; // nothing to try with
     const lacks = await lacking(needs);
-    missing.push(...lacks.map(({ need, message }) => ({ what: `${describeNeed(need)} in kernel ${os.release()}${need.words && message ? ` (tc says: ${message})` : ''}`, fix: elsewhere(need, null) })));
+    missing.push(...lacks.map(({ need, message }) => ({ what: `${describeNeed(need)} in kernel ${os.release()}${need.words && message ? ` (tc says: ${message})` : ''}`, fix: elsewhere(need, null) + inUserspace(need) })));
     return missing;
   }
 

@@ -48,9 +48,24 @@ describe('The steps of a plan', () => {
     for (const need of ['link veth', 'qdisc htb', 'qdisc netem', 'qdisc drr', 'qdisc pfifo', 'classifier flow', 'redirect mirred']) assert.ok(needs.includes(need), need);
   });
 
-  it('refuse a queue in the daemon and an unknown kind with what would be accepted', () => {
+  it('refuse an unknown kind with what would be accepted', () => {
     assert.throws(() => layoutOf(dumbbell({ queue: queue('fq_codle') })), /link BL1: .*fq_codle.*expected one of .*fq_codel/);
-    assert.throws(() => layoutOf(dumbbell({ queue: { kind: 'codel', in: 'daemon', params: {} } })), /daemon/);
+  });
+
+  it('ask the kernel for neither shaper, queue nor netem where the bottleneck is in user space, and lead every delayed link through it', () => {
+    const plan = dumbbell({ pairs: 2, delayNs: 20e6, queue: { kind: 'aqmrd', in: 'daemon', params: {} } });
+    const { steps, directions, wireNetns } = layoutOf(plan);
+    assert.equal(wireNetns, 'wire');
+    assert.ok(!steps.some((step) => step.do === 'redirect' || (step.do === 'qdisc' && step.kind === 'netem')));
+    const bottleneck = directions.get('BL1')!;
+    assert.equal(bottleneck.bottleneck, null);
+    assert.equal(bottleneck.daemon!.in.node, wireNode);
+    assert.deepEqual([bottleneck.daemon!.in, bottleneck.daemon!.out], [directions.get('BL1.reverse')!.daemon!.out, directions.get('BL1.reverse')!.daemon!.in]);
+    for (const { name, direction: { wire: wires }, daemon } of directions.values()) assert.equal(daemon !== null, wires.length > 0 || /^(BL1|D)/.test(name), name);
+    assert.ok(!needsOf(plan).some(({ name }) => ['aqmrd', 'netem', 'mirred'].includes(name)), 'what is asked of the kernel');
+    const text = planToShell(plan);
+    assert.match(text, /ip netns exec wire testbed daemon --config "\$config"/);
+    assert.equal(spawnSync('sh', ['-n'], { input: text, encoding: 'utf8' }).stderr, '');
   });
 
   it('leave a direction without a rate to the kernel', () => {
