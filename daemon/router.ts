@@ -34,7 +34,7 @@ function ip(what: string, ...words: readonly string[]): string {
     const { code, stderr } = error as { code?: unknown; stderr?: unknown };
     if (code === 'ENOENT') throw new UserError('the program ip is not installed; install iproute2', 3, { cause: error });
     const said = String(stderr).trim();
-    throw new UserError(`cannot ${what}: ip says: ${said}${/not permitted/.test(said) ? '; run as root' : ''}`, 3, { cause: error });
+    throw new UserError(`cannot ${what}: ip says: ${said}${/not permitted/.test(said) ? '; run as root' : /exists/.test(said) ? '; is another testbed daemon running there? If one crashed: testbed clean' : ''}`, 3, { cause: error });
   }
 }
 

@@ -134,7 +134,8 @@ function remove(entry: JournalEntry, sameBoot: boolean, dryRun: boolean): string
     }
     case 'rule': {
       if (!sameBoot || !standsHere(entry.netns)) return undefined;
-      const table = entry.words[entry.words.indexOf('lookup') + 1] ?? '';
+      const word = entry.words[entry.words.indexOf('lookup') + 1] ?? '';
+      const table = word === 'main' ? '254' : word;
       const device = entry.words[entry.words.indexOf('iif') + 1] ?? '';
       const there = (ip(`-${entry.family}`, '-N', 'rule', 'show') ?? '').split('\n').some((line) => line.includes(`iif ${device} `) && line.includes(`lookup ${table}`) && line.startsWith(`${entry.words[1]}:`));
       if (!there) return undefined;
