@@ -61,9 +61,14 @@ describe('a run with its bottleneck in user space', function () {
       assert.ok(Math.abs(meanNs / (100 * service) - 1) < 0.01, `${meanNs} of ${100 * service}`);
     });
 
-    for (const kind of ['codel', 'fq_codel']) {
+    // Four CUBIC flows; and three that do not respond, a tenth more than the link carries, where nothing is left to the senders' chance.
+    const loads = {
+      codel: { pairs: 4, rtt: '50ms' },
+      fq_codel: { pairs: 3, traffic: '{ much: { kind: cbr, from: S[0], to: D[0], rate: 12mbit, packet: 1500B }, some: { kind: cbr, from: S[1], to: D[1], rate: 6mbit, packet: 1000B }, few: { kind: cbr, from: S[2], to: D[2], rate: 4mbit, packet: 500B } }' },
+    };
+    for (const [kind, load] of Object.entries(loads)) {
       it(`queues with ${kind} as the kernel's own does`, async () => {
-        const text = (where: string): string => dumbbellText({ name: kind, pairs: 4, rtt: '50ms', queue: `{ kind: ${kind}, in: ${where} }`, measure: '{ warmup: 4s, duration: 12s }' });
+        const text = (where: string): string => dumbbellText({ name: kind, ...load, queue: `{ kind: ${kind}, in: ${where} }`, measure: '{ warmup: 4s, duration: 12s }' });
         const kernel = await packetsOf(await run(`${kind}-kernel`, text('kernel'), '--machine', 'uml'), 4e9, 16e9);
         const daemon = await packetsOf(await run(`${kind}-daemon`, text('daemon'), '--machine', 'uml'), 4e9, 16e9);
         assert.ok(Math.abs(daemon.meanNs / kernel.meanNs - 1) < 0.08, `mean queueing delay: ${daemon.meanNs / 1e6} ms, kernel ${kernel.meanNs / 1e6} ms`);
@@ -75,14 +80,14 @@ describe('a run with its bottleneck in user space', function () {
 
   it('needs neither netem nor the AQM of the local kernel, and is invalid only for being late', async function () {
     if (!mayUseNamespaces()) skip(this, 'network namespaces on this host need root');
-    const text = dumbbellText({ name: 'local', queue: '{ kind: aqmrd, in: daemon }', rtt: '30ms', measure: '{ warmup: 300ms, duration: 700ms }' });
+    const text = dumbbellText({ name: 'local', queue: '{ kind: aqmrd, in: daemon }', rtt: '30ms', measure: '{ warmup: 300ms, duration: 700ms }', more: 'collect: { packets: true }' });
     const ended = await place.testbed(['run', place.write('local.yaml', text), '--no-report', '--out', place.path('local'), '--machine', 'auto']);
     assert.ok(ended.code === 0 || ended.code === 1, ended.stderr);
     const folder = place.run('local');
     assert.equal(runJson(folder).machine, 'local');
     assert.deepEqual(rulesOf(folder, 'failed'), []);
     assert.deepEqual(rulesOf(folder, 'invalid').filter((rule) => rule !== 'late'), []);
-    assert.ok(runJson(folder).counts['packets']! > 500);
+    assert.ok(runJson(folder).counts['packets']! > 100, JSON.stringify(runJson(folder).counts));
     await place.assertNothingLeft();
   });
 });
