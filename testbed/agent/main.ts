@@ -1,7 +1,7 @@
 /**
  * The agent's command line: runs the plan of one run folder on the kernel it is started on.
  *
- *     agent --raw DIR --clock virtual|real --tag TAG --hosts netns [--mode local|guest]
+ *     agent --raw DIR --clock virtual|real --tag TAG --hosts netns|docker [--mode local|guest]
  *
  * Reads DIR/plan.json, appends to DIR/agent.jsonl. Exit code: 0 complete, 1 failed, 130 interrupted, 2 wrong arguments.
  */
@@ -11,7 +11,11 @@ import * as path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { collectors } from '../../collectors/registry.js';
-import { openJournal } from '../journal/journal.js';
+import { projectFile } from '../../kernel/project.js';
+import type * as ContainersModule from '../hosts/containers.js';
+import type { Containers } from '../hosts/containers.js';
+import { dockerHosts } from '../hosts/docker.js';
+import { openJournal, type Journal } from '../journal/journal.js';
 import { daemonConfig, daemonFindings, DaemonProcess } from '../network/daemon.js';
 import { Network } from '../network/network.js';
 import { wireNode } from '../network/steps.js';
@@ -20,7 +24,7 @@ import { traffic } from '../traffic/registry.js';
 import { runAgent } from './run.js';
 import type { AgentNetwork, AgentOptions, AgentWiring } from './run.js';
 
-const usage = 'usage: agent --raw DIR --clock virtual|real --tag TAG --hosts netns [--mode local|guest]';
+const usage = 'usage: agent --raw DIR --clock virtual|real --tag TAG --hosts netns|docker [--mode local|guest]';
 
 /** @throws Error with what is wrong */
 export function agentOptions(args: readonly string[]): AgentOptions {
@@ -32,12 +36,12 @@ export function agentOptions(args: readonly string[]): AgentOptions {
   if (raw === undefined) throw new Error('--raw is missing: the folder with plan.json');
   if (clock !== 'virtual' && clock !== 'real') throw new Error(`--clock must be virtual or real, not ${clock}`);
   if (tag === undefined || !/^[a-z0-9]{8}$/.test(tag)) throw new Error(`--tag must be 8 of a–z and 0–9, not ${tag}`);
-  if (hosts !== 'netns') throw new Error(`--hosts must be netns, not ${hosts}`);
+  if (hosts !== 'netns' && hosts !== 'docker') throw new Error(`--hosts must be netns or docker, not ${hosts}`);
   if (mode !== 'local' && mode !== 'guest') throw new Error(`--mode must be local or guest, not ${mode}`);
-  return { rawDir: raw, clock, tag, mode };
+  return { rawDir: raw, clock, tag, mode, hosts };
 }
 
-async function main(): Promise<number> {
+export async function main(): Promise<number> {
   let options: AgentOptions;
   try {
     options = agentOptions(process.argv.slice(2));
@@ -48,26 +52,41 @@ async function main(): Promise<number> {
   return runAgent(options, wiring);
 }
 
+/** The code for containers is a file of its own beside this one (setup.mjs): a run without them does not read it. */
+async function makeContainers(plan: Plan, tag: string, journal: Journal | null): Promise<Containers> {
+  const { startContainers } = await import(projectFile('dist', 'containers.mjs')) as typeof ContainersModule;
+  return startContainers(plan.nodes.map(({ name, netns }) => ({ node: name, netns })), tag, journal);
+}
+
 /** The agent's parts. */
 export const wiring: AgentWiring = { network: makeNetwork, traffic, collectors };
 
-async function makeNetwork(plan: Plan, { tag, mode, clock, rawDir }: AgentOptions): Promise<AgentNetwork> {
+async function makeNetwork(plan: Plan, { tag, mode, clock, rawDir, hosts }: AgentOptions): Promise<AgentNetwork> {
   const journal = mode === 'local' ? openJournal(tag) : null;
   // Children inherit it: `testbed clean` knows ours by it.
   if (journal !== null) Object.assign(process.env, journal.environment);
   try {
-    const network = Network.create(plan, { tag, journal });
+    const containers = hosts === 'docker' ? await makeContainers(plan, tag, journal) : null;
+    let network: Network;
+    try {
+      network = Network.create(plan, { tag, journal, ...(containers === null ? {} : { hosts: dockerHosts(containers.pids, tag, journal) }) });
+    } catch (error) {
+      await containers?.close();
+      throw error;
+    }
     const config = daemonConfig(plan, network.layout, clock, rawDir);
     let daemon: DaemonProcess | null = null;
     try {
       if (config !== null) daemon = await DaemonProcess.start(config, path.join(rawDir, 'daemon.json'), (call) => network.inNode(wireNode, call));
     } catch (error) {
       network.remove();
+      await containers?.close();
       throw error;
     }
     return {
       inNode: (node, call) => network.inNode(node, call),
       netnsPath: (node) => network.netnsPath(node),
+      command: (node, words) => network.command(node, words),
       bottleneck: (direction) => {
         const bottleneck = network.bottleneck(direction);
         return { ...bottleneck, handle: bottleneck.leafHandle };
@@ -76,8 +95,9 @@ async function makeNetwork(plan: Plan, { tag, mode, clock, rawDir }: AgentOption
       verify: () => network.verify(),
       verifyEnd: () => network.verifyEnd(),
       ...(daemon === null ? {} : bottleneck(daemon, clock)),
-      remove: () => {
+      remove: async () => {
         network.remove();
+        await containers?.close();
         journal?.close();
       },
     };

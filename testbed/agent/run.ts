@@ -26,6 +26,8 @@ export interface AgentOptions {
   readonly tag: string;
   /** `local`: on a host that goes on living, so everything made is removed and a dead parent ends the run. `guest`: the kernel ends with the run. */
   readonly mode: 'local' | 'guest';
+  /** How nodes are isolated; `netns` unless told. */
+  readonly hosts?: 'netns' | 'docker';
 }
 
 /** What of the network the agent needs; Network (network.ts) has it. */

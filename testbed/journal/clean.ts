@@ -109,6 +109,7 @@ function ip(...words: readonly string[]): string | undefined {
 function remove(entry: JournalEntry, sameBoot: boolean, dryRun: boolean): string | undefined {
   switch (entry.kind) {
     case 'process': return undefined;
+    case 'container': throw new Error(`container ${entry.name} is still there (hosts/clean-containers.ts removes it)`);
     case 'namespace': {
       if (!existsSync(entry.path)) return undefined;
       if (!dryRun) {

@@ -60,6 +60,7 @@ export class Network {
   /** Runs `call` with this thread in the node's network namespace. Synchronous, not nested. */
   inNode<T>(node: string, call: () => T): T { return this.hosts.inside(node, call); }
   netnsPath(node: string): string { return this.hosts.namespacePath(node); }
+  command(node: string, words: readonly [string, ...string[]]): readonly [string, ...string[]] { return this.hosts.command(node, words); }
 
   /** Index of a device in its node. */
   ifindex(node: string, device: string): number {
