@@ -4,6 +4,7 @@
  * built (its .config), Debian's (its modules) and the local one (tried out) answer the same questions.
  */
 
+import { aqms } from '../../aqm/registry.js';
 import { networkNeeds, type NetworkNeed } from '../network/needs.js';
 import type { Plan } from '../plan/plan.js';
 import { suggestion } from '../scenario/names.js';
@@ -92,6 +93,13 @@ export function needsOf(plan: Plan): Need[] {
     const key = JSON.stringify([need.type, need.name, need.words]);
     return seen.has(key) ? false : seen.add(key);
   });
+}
+
+/** How the userspace bottleneck can stand in for what a kernel lacks; empty where it cannot. */
+export function inUserspace(need: Need): string {
+  if (need.type !== 'qdisc' || need.words !== undefined) return '';
+  if (need.name === 'netem') return ', or put the bottleneck\'s queue into user space (queue: { kind: …, in: daemon }), which brings the delay with it';
+  return need.by.startsWith('queue of ') && aqms.has(need.name) ? `, or put it into user space (queue: { kind: ${need.name}, in: daemon })` : '';
 }
 
 /** `qdisc fq_codel (queue of BL1)` */

@@ -17,7 +17,7 @@ import { howToInstall } from '../doctor/packages.js';
 import { UserError } from '../errors.js';
 import type { Plan } from '../plan/plan.js';
 import type { HostsKind, Machine, MachineInfo, Missing, RunOutcome, RunRequest } from './machine.js';
-import { describeNeed, needsOf, otherCongestionControls, type Need } from './needs.js';
+import { describeNeed, inUserspace, needsOf, otherCongestionControls, type Need } from './needs.js';
 import { AgentLines } from './tail.js';
 import { defaultWatchdogMs, watch } from './watch.js';
 
@@ -181,7 +181,7 @@ export const placeOf = (need: Need): { place?: readonly string[] } => (need.plac
 
 /** Where a need that a kernel lacks can be had; for a congestion control also what else there is. @param has whether this kernel has any of these options */
 export function fixOf(need: Need, than: { readonly name: string } | null, has: (options: readonly string[]) => boolean): string {
-  return need.type === 'congestion control' ? `${otherCongestionControls(need.name, has)}; ${elsewhere(need, than)}` : elsewhere(need, than);
+  return need.type === 'congestion control' ? `${otherCongestionControls(need.name, has)}; ${elsewhere(need, than)}` : elsewhere(need, than) + inUserspace(need);
 }
 
 /** Where a need the kernel lacks can be had. */
