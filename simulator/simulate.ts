@@ -186,10 +186,12 @@ export function simulate(plan: Plan, rawDir: string, options: SimulateOptions): 
 
     for (const probe of probes) probe.settle(Infinity);
     for (const flow of udp) {
-      const { plan: { id }, sent, received, payload } = flow;
+      const { plan: { id }, sent, received, duplicates, payload } = flow;
+      // As the kernel engine says of it: one that would have gone on was cut by the end of the run.
+      const ended = flow.over && flow.endNs < endNs;
       row(!(flow.startNs >= 0) ? { ...none, id } : {
-        ...none, id, t_start: flow.startNs, t_end: flow.over ? flow.endNs : null, bytes: received * payload, bytes_sent: sent * payload, packets_sent: sent, packets_lost: Math.max(0, sent - received),
-        bytes_at_warmup: udpAtWarmup.get(id) ?? 0, bytes_at_end: udpAtEnd.get(id) ?? 0, status: 'complete',
+        ...none, id, t_start: flow.startNs, t_end: ended ? flow.endNs : null, bytes: received * payload, bytes_sent: sent * payload, packets_sent: sent, packets_lost: sent - received, packets_duplicated: duplicates,
+        bytes_at_warmup: udpAtWarmup.get(id) ?? 0, bytes_at_end: udpAtEnd.get(id) ?? 0, status: ended ? 'complete' : 'running',
       });
     }
     flushRows();
@@ -212,6 +214,6 @@ export function simulate(plan: Plan, rawDir: string, options: SimulateOptions): 
 }
 
 const none: FlowRow = {
-  id: -1, t_start: null, t_connected: null, t_end: null, bytes: null, bytes_sent: null, packets_sent: null, packets_lost: null,
+  id: -1, t_start: null, t_connected: null, t_end: null, bytes: null, bytes_sent: null, packets_sent: null, packets_lost: null, packets_duplicated: null,
   bytes_at_warmup: null, bytes_at_end: null, retransmits: null, retransmits_at_warmup: null, retransmits_at_end: null, status: 'not-started', error: null,
 };

@@ -130,7 +130,7 @@ export class TcpFlows extends Actor {
     const atWarmup = this.warm ? 0 : receiver.bytes;
     this.row({
       id: plan.id, t_start: connection.startNs, t_connected: sender.connected ? sender.connectedNs : null, t_end: endNs,
-      bytes: receiver.bytes, bytes_sent: sender.bytesSent, packets_sent: sender.segmentsSent, packets_lost: null,
+      bytes: receiver.bytes, bytes_sent: sender.bytesSent, packets_sent: sender.segmentsSent, packets_lost: null, packets_duplicated: null,
       bytes_at_warmup: connection.bytesAtWarmup ?? atWarmup, bytes_at_end: receiver.bytes,
       retransmits: sender.retransmits, retransmits_at_warmup: connection.retransmitsAtWarmup ?? (this.warm ? 0 : sender.retransmits), retransmits_at_end: sender.retransmits,
       status, error,
@@ -139,6 +139,6 @@ export class TcpFlows extends Actor {
 }
 
 export const emptyRow = (id: number): FlowRow => ({
-  id, t_start: null, t_connected: null, t_end: null, bytes: null, bytes_sent: null, packets_sent: null, packets_lost: null,
+  id, t_start: null, t_connected: null, t_end: null, bytes: null, bytes_sent: null, packets_sent: null, packets_lost: null, packets_duplicated: null,
   bytes_at_warmup: null, bytes_at_end: null, retransmits: null, retransmits_at_warmup: null, retransmits_at_end: null, status: 'not-started', error: null,
 });

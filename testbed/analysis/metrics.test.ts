@@ -35,7 +35,7 @@ describe('metrics', function metricsTests() {
   const writePlan = (plan: Plan): void => { fs.writeFileSync(raw('plan.json'), JSON.stringify(plan)); };
   const done = (): void => { fs.writeFileSync(raw('agent.jsonl'), '{"type":"progress","phase":"done","tNs":1}\n'); };
   const flowRow = (over: Partial<FlowRow> & { id: number }): string => `${JSON.stringify({
-    t_start: 0, t_connected: null, t_end: null, bytes: 0, bytes_sent: null, packets_sent: null, packets_lost: null, bytes_at_warmup: 0, bytes_at_end: 0,
+    t_start: 0, t_connected: null, t_end: null, bytes: 0, bytes_sent: null, packets_sent: null, packets_lost: null, packets_duplicated: null, bytes_at_warmup: 0, bytes_at_end: 0,
     retransmits: 0, retransmits_at_warmup: 0, retransmits_at_end: 0, status: 'running', error: null, ...over,
   } satisfies FlowRow)}\n`;
   /** A dumbbell of 10 Mbit/s, window 1 s … 3 s. */
