@@ -32,15 +32,15 @@ export interface SimulateOptions {
 }
 
 export interface SimulationSummary {
-  /** Simulated time at the end, ns: after the window, when the last probes had been answered. */
+  /** Simulated time at the end, ns: after the window, when queues and wires had emptied themselves. */
   readonly endNs: number;
   readonly events: number;
   readonly packets: { readonly made: number; readonly delivered: number; readonly dropped: number; readonly inFlight: number; /** Largest number at once. */ readonly peak: number };
   readonly links: readonly { readonly name: string; readonly role: 'bottleneck' | 'access'; readonly sentPackets: number; readonly sentBytes: number; readonly drops: number; readonly marks: number }[];
 }
 
-/** How long after the window answers to probes and datagrams are waited for, ns. */
-const graceNs = 5e9;
+/** How long after the window queues and wires may take to empty themselves, ns: as the kernel engine's agent waits. What is still queued then has no departure in the records. */
+const graceNs = 30e9;
 const stepNs = 100e6;
 
 class PlanEvents extends Actor {
@@ -182,7 +182,7 @@ export function simulate(plan: Plan, rawDir: string, options: SimulateOptions): 
     events.run(0);
     until(endNs);
     say({ type: 'progress', phase: 'teardown', tNs: events.now });
-    while (events.now < endNs + graceNs && (probes.some((probe) => !probe.quiet) || udp.some((flow) => flow.received < flow.sent))) events.run(events.now + stepNs);
+    while (events.now < endNs + graceNs && network.inFlight > 0) events.run(events.now + stepNs);
 
     for (const probe of probes) probe.settle(Infinity);
     for (const flow of udp) {

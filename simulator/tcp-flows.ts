@@ -7,6 +7,7 @@
 import type { PlanFlow } from '../testbed/plan/plan.js';
 import type { FlowRow } from '../testbed/records/raw.js';
 import { UserError } from '../testbed/errors.js';
+import { oughtToBeConnected, unansweredError } from '../testbed/traffic/unanswered.js';
 import { Actor } from './events.js';
 import type { Network } from './network.js';
 import { Random } from './random.js';
@@ -115,8 +116,9 @@ export class TcpFlows extends Actor {
   cut(): void {
     for (const connection of this.live.values()) {
       const { sender } = connection;
-      const connected = sender.connected;
-      this.write(connection, connected ? 'running' : 'failed', connected ? null : 'not connected by the end of the run', null);
+      const waitedNs = this.endNs - connection.startNs;
+      const failed = !sender.connected && oughtToBeConnected(waitedNs, connection.plan.baseRttNs);
+      this.write(connection, failed ? 'failed' : 'running', failed ? unansweredError(waitedNs) : null, null);
       sender.finished = true;
       connection.release();
     }

@@ -264,7 +264,7 @@ export function expand(scenario: Resolved): { readonly expanded: Expanded; reado
   for (const [name, spec] of Object.entries(scenario.traffic ?? {})) {
     const path = ['traffic', name];
     drafts.push({ name, spec, pairs: pairUp(spec.from, spec.to, path) });
-    if (spec.start !== undefined && leastOf(spec.start) >= endNs) problem([...path, 'start'], `it would start after the run ends at ${formatTime(endNs)}; expected an earlier time`);
+    if (spec.start !== undefined && leastOf(spec.start) >= endNs) problem([...path, 'start'], `it would start after the run ends at ${formatTime(endNs)}; expected an earlier time, or a longer measure (the run ends after its warmup and duration)`);
     if (spec.stop !== undefined && spec.stop <= (spec.start === undefined ? 0 : leastOf(spec.start))) problem([...path, 'stop'], `${formatTime(spec.stop)} is not after its start; expected a later time`);
   }
   const isBulk = (kind: string): boolean => trafficKinds.get(kind)?.bulk === true;
@@ -290,7 +290,7 @@ export function expand(scenario: Resolved): { readonly expanded: Expanded; reado
   const probes: ProbeClass[] = [];
   for (const [name, probe] of Object.entries(scenario.probes ?? {})) {
     probes.push({ name, pairs: pairUp(probe.from, probe.to, ['probes', name]) });
-    if ((probe.start ?? 0) >= endNs) problem(['probes', name, 'start'], `it would start after the run ends at ${formatTime(endNs)}; expected an earlier time`);
+    if ((probe.start ?? 0) >= endNs) problem(['probes', name, 'start'], `it would start after the run ends at ${formatTime(endNs)}; expected an earlier time, or a longer measure (the run ends after its warmup and duration)`);
     if (probe.stop !== undefined && probe.stop <= (probe.start ?? 0)) problem(['probes', name, 'stop'], `${formatTime(probe.stop)} is not after its start; expected a later time`);
   }
   const probePairs = probes.reduce((sum, p) => sum + p.pairs.length, 0);
@@ -447,7 +447,7 @@ function checkEvents(scenario: Resolved, expanded: Pick<Expanded, 'links' | 'hos
   const delayers = new Set<string>([...rtts.values()].map((rtt) => rtt.delayer.name));
   (scenario.events ?? []).forEach((event, i) => {
     const path: Path = ['events', i];
-    if (event.atNs >= endNs) problem([...path, 'at'], `${formatTime(event.atNs)} is not before the end of the run at ${formatTime(endNs)}; expected an earlier time`);
+    if (event.atNs >= endNs) problem([...path, 'at'], `${formatTime(event.atNs)} is not before the end of the run at ${formatTime(endNs)}; expected an earlier time, or a longer measure (the run ends after its warmup and duration)`);
     for (const change of event.changes) {
       const where = [...path, ...change.key];
       const cables = changed(change, expanded);

@@ -17,6 +17,7 @@ import { TCP_CLOSE_WAIT, bytesReceived, bytesSent, dataSegsOut, rwndLimitedUs, s
 import type { PlanFlow } from '../plan/plan.js';
 import { emptyRow } from './flow-log.js';
 import type { FlowDraft, FlowLog } from './flow-log.js';
+import { oughtToBeConnected, unansweredError } from './unanswered.js';
 
 const SOCK_STREAM = 1;
 const SOCK_NONBLOCK = 0o4000;
@@ -257,11 +258,8 @@ export class TcpFlows {
   /** At the flow's stop time: what is in the send buffer still goes out. */
   private stopSending(flow: TcpFlow): void {
     if (flow.done || flow.closingWrite || flow.sender < 0) return;
-    if (!flow.connected) {
-      this.fail(flow, 'not connected by its stop time');
-      return;
-    }
     flow.left = 0;
+    if (!flow.connected) return; // closes once it is connected, having sent nothing
     flow.closingWrite = true;
     tryShutdown(flow.sender, SHUT_WR);
   }
@@ -326,9 +324,10 @@ export class TcpFlows {
     const { row } = flow;
     this.readSender(flow);
     row.bytes = this.delivered(flow);
-    if (!flow.connected) {
+    const waitedNs = this.context.endNs - (row.t_start ?? flow.plan.startNs);
+    if (!flow.connected && oughtToBeConnected(waitedNs, flow.plan.baseRttNs)) {
       row.status = 'failed';
-      row.error = 'not connected by the end of the run';
+      row.error = unansweredError(waitedNs);
     }
     const linger = stable(8);
     linger.writeInt32LE(1, 0); // on, 0 s: close() resets the connection

@@ -176,12 +176,19 @@ describe('the built-in generator, on a real kernel in virtual time', function ()
   });
 
   it('says why a flow failed', async () => {
-    const outcome = await run({ ...dumbbell, flows: [{ cc: 'nosuch' }, { bytes: 1000, srcAddress: '10.9.9.9' }, { bytes: 1000, startNs: 1.99 * s }, { startNs: 5 * s }] });
-    const [cc, address, late, never] = rowsOf(outcome) as [FlowRow, FlowRow, FlowRow, FlowRow];
+    const outcome = await run({ ...dumbbell, flows: [{ cc: 'nosuch' }, { bytes: 1000, srcAddress: '10.9.9.9' }, { startNs: 5 * s }] });
+    const [cc, address, never] = rowsOf(outcome) as [FlowRow, FlowRow, FlowRow];
     assert.match(cc.error!, /no congestion control "nosuch"/);
     assert.match(address.error!, /EADDRNOTAVAIL/);
-    assert.deepEqual([late.status, late.error], ['failed', 'not connected by the end of the run']);
     assert.deepEqual([never.status, never.t_start], ['not-started', null]);
+  });
+
+  it('tells a flow that started too late to be connected from one that nobody answered', async () => {
+    // The queue has room for ARP and for no SYN. Of three flows, one has sent five SYNs by the end.
+    const outcome = await run({ ...dumbbell, queue: 'bfifo limit 60', warmupNs: 1 * s, durationNs: 6 * s, flows: [{}, { startNs: 2.5 * s }, { startNs: 6.9 * s, stopNs: 6.95 * s }] });
+    const [unanswered, late, stopped] = rowsOf(outcome) as [FlowRow, FlowRow, FlowRow];
+    assert.deepEqual([unanswered.status, unanswered.error], ['failed', 'no answer to its SYNs for 7.0 s, until the run ended']);
+    for (const row of [late, stopped]) assert.deepEqual([row.status, row.error, row.t_connected, row.t_end, row.bytes], ['running', null, null, null, 0]);
   });
 
   it('refuses to run when two listeners need the same port of a host, and says which', async () => {
