@@ -62,6 +62,7 @@ function makeNetwork(plan: Plan, { tag, mode }: AgentOptions): AgentNetwork {
         return { ...bottleneck, handle: bottleneck.leafHandle };
       },
       applyEvent: (event) => network.applyEvent(event),
+      queued: () => network.queued(),
       verify: () => network.verify(),
       verifyEnd: () => network.verifyEnd(),
       remove: () => {

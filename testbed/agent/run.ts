@@ -32,6 +32,8 @@ export interface AgentOptions {
 export interface AgentNetwork extends NodeAccess, BottleneckQueues {
   /** @returns what went wrong with it */
   applyEvent(event: PlanEvent): readonly Finding[];
+  /** Packets that wait in the bottlenecks' queues now. */
+  queued(): number;
   /** The rules of the field before traffic: offloads off, rates as asked, … */
   verify(): readonly Finding[];
   /** And after it: nothing dropped where nothing may be, no superpackets, … */
@@ -197,9 +199,9 @@ class AgentRun {
     }
     for (const tool of this.traffic) tool.end();
     if (this.interruptedBy !== undefined) return;
-    // Queues and wires empty themselves: what is under way is still recorded.
+    // Queues and wires empty themselves: what is under way is still recorded, and no packet's delay is cut off.
     const settle = endNs + 200e6 + 2 * Math.max(0, ...this.plan.flows.map(({ baseRttNs }) => baseRttNs));
-    const finished = (): boolean => this.traffic.every((tool) => tool.finished());
+    const finished = (): boolean => this.traffic.every((tool) => tool.finished()) && this.network!.queued() === 0;
     let until = settle;
     for (;;) {
       await this.runUntil(until, () => false);

@@ -110,6 +110,7 @@ export function dumbbellNetwork(plan: Plan, prefix = ''): AgentNetwork & { tc(no
     tc,
     bottleneck: () => { throw new Error('not needed here'); },
     applyEvent: (event) => { if (event.set.rateBps !== undefined) tc('r', `class change dev rb parent 1: classid 1:10 htb rate ${event.set.rateBps}bit burst 1514 cburst 1514 quantum 1514`); return []; },
+    queued: () => 0,
     verify: () => [],
     verifyEnd: () => [],
     remove: () => { for (const { name: node } of plan.nodes) run('ip', 'netns', 'del', name(node)); },
