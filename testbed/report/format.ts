@@ -27,6 +27,13 @@ export function formatVaried(varied: Readonly<Record<string, string>>): string {
   return Object.entries(varied).map(([key, value]) => `${keys.filter((other) => last(other) === last(key)).length > 1 ? key : last(key)}=${value}`).join(', ');
 }
 
+/** `1 flow`, `2 flows`. */
+export const counted = (count: number, thing: string): string => `${formatCount(count)} ${thing}${count === 1 ? '' : 's'}`;
+
+/** `uml:6.12 · Linux 6.12.117`, or the simulator. */
+export const machineText = (run: { readonly engine: string; readonly machine: string; readonly kernel: { readonly release: string | null } | null }): string =>
+  (run.engine === 'sim' ? 'simulator' : [run.machine, ...(run.kernel?.release ? [`Linux ${run.kernel.release}`] : [])].join(' · '));
+
 /** `93.7 … 193 ms`: the unit once when both have it. */
 export function formatRange(low: string, high: string): string {
   const at = low.indexOf(' ');

@@ -25,6 +25,7 @@ figure{margin:0;background:var(--card);border:1px solid var(--line);border-radiu
 figure svg{display:block;width:100%;height:auto}
 svg text{fill:var(--text);font-family:inherit}.tick{font-size:11.5px;fill:var(--dim)!important}.label,.row{font-size:12.5px}.note{fill:var(--dim);font-size:11.5px}
 .grid{stroke:var(--line);fill:none}.axis{stroke:var(--axis);fill:none}.line{stroke-width:1.6;stroke-linejoin:round}.thin{stroke-width:1;opacity:.75}.band{opacity:.22}.outside{fill:var(--shade)}
+.mark{stroke:var(--text);stroke-width:1;stroke-dasharray:3 3;opacity:.6;fill:none}.mark-label{font-size:11px;paint-order:stroke;stroke:var(--card);stroke-width:3px;stroke-linejoin:round}
 .whisker{stroke-width:1.6;fill:none}.box{fill-opacity:.3;stroke-width:1.4}.median{stroke:var(--text);stroke-width:2.2}.value{fill:none;opacity:.7}
 .wire{stroke:var(--axis);stroke-width:1.6;fill:none}.router{fill:var(--bg);stroke:var(--s1);stroke-width:2}.hosts{fill:var(--bg);stroke:var(--line)}
 .legend{display:flex;flex-wrap:wrap;gap:2px 12px;margin:5px 0 0;padding:0 0 0 4px;list-style:none;font-size:.82rem}.legend li{display:flex;align-items:center;gap:5px;overflow-wrap:anywhere}.legend svg{width:22px;height:8px;flex:none}

@@ -8,11 +8,11 @@ import type { Summary, SummaryCombination, SummaryFigure } from '../analysis/sum
 import { openDatabase, sqlPath } from '../records/database.js';
 import { parquetOf, readPlan } from '../records/ingest.js';
 import { readRunJson } from '../records/run-json.js';
-import { dash, formatBps, formatMs, formatNumber, formatPercent, formatRange, formatSeconds, formatVaried } from './format.js';
+import { counted, dash, formatBps, formatMs, formatNumber, formatPercent, formatRange, formatSeconds, formatVaried, machineText } from './format.js';
 import { page, table } from './page.js';
 import type { Cell } from './page.js';
 import { cdfLevels } from './series.js';
-import { escapeHtml, intervalPlot, linePlot } from './svg.js';
+import { escapeHtml, farApart, intervalPlot, linePlot } from './svg.js';
 import { topologySketch } from './topology-sketch.js';
 
 interface Shown { readonly path: string; readonly title: string; readonly axis: string; readonly scale: number; readonly format: (value: number | null | undefined) => string }
@@ -65,7 +65,7 @@ export async function writeSetReport(setDir: string): Promise<string> {
   const shown = shownFigures(summary);
   const runs = summary.combinations.flatMap((combination) => combination.runs);
   const seeds = [...new Set(summary.combinations.flatMap((combination) => combination.seeds))];
-  const chips = [`${runs.length} run${runs.length === 1 ? '' : 's'} counted`, `seed${seeds.length === 1 ? '' : 's'} ${seeds.length > 12 ? `${seeds.slice(0, 12).join(', ')} …` : seeds.join(', ')}`, `engine ${summary.engine}`,
+  const chips = [`${counted(runs.length, 'run')} counted`, `seed${seeds.length === 1 ? '' : 's'} ${seeds.length > 12 ? `${seeds.slice(0, 12).join(', ')} …` : seeds.join(', ')}`, ...machines(setDir, summary),
     ...summary.varies.map((key) => `${key}: ${[...new Set(summary.combinations.map(({ varied }) => varied[key] ?? dash))].join(', ')}`)];
   const parts: string[] = [`<h1>${escapeHtml(summary.name)}</h1><ul class="chips">${chips.map((chip) => `<li>${escapeHtml(chip)}</li>`).join('')}</ul>`];
   if (summary.notCounted.length > 0) {
@@ -76,8 +76,10 @@ export async function writeSetReport(setDir: string): Promise<string> {
   }
   // A figure that is 0 everywhere (marks without ECN) is in the table only.
   const plotted = shown.filter((figure) => summary.combinations.some((combination) => (combination.metrics[figure.path]?.values ?? []).some((value) => value !== null && value !== 0)));
+  const medians = (figure: Shown): number[] => summary.combinations.flatMap((combination) => combination.metrics[figure.path]?.values.filter((value) => value !== null) ?? []);
+  const isTime = (figure: Shown): boolean => /, (?:ms|s)$/.test(figure.axis);
   const plots = [...await delayCdfs(setDir, summary), ...plotted.map((figure) => intervalPlot({
-    title: figure.title, x: { label: figure.axis },
+    title: figure.title, x: { label: figure.axis, log: isTime(figure) && farApart(medians(figure)) },
     intervals: summary.combinations.flatMap((combination, index) => {
       const values = combination.metrics[figure.path];
       if (values === undefined || values.median === null) return [];
@@ -98,6 +100,12 @@ export async function writeSetReport(setDir: string): Promise<string> {
   return page(summary.name, parts.join('\n'));
 }
 
+/** What the counted runs ran on: one chip each, mostly one. */
+function machines(setDir: string, summary: Summary): string[] {
+  const runs = summary.combinations.flatMap((combination) => combination.runs).map((run) => readRunJson(path.join(setDir, run)));
+  return [...new Set(runs.flatMap((run) => (run === null ? [] : [`${machineText(run)} · ${run.clock} time`])))];
+}
+
 const link = (run: string): string => `${encodeURIComponent(run)}/report.html`;
 
 function withInterval(figure: SummaryFigure | undefined, format: Shown['format']): Cell {
@@ -107,6 +115,8 @@ function withInterval(figure: SummaryFigure | undefined, format: Shown['format']
 
 const pooledRuns = 3;
 const mostCurves = 16;
+/** ms: where a logarithmic axis of delays begins at the lowest. */
+const shortestShown = 0.01;
 
 /** One plot a bottleneck: a curve a combination, its first runs' packets pooled. */
 async function delayCdfs(setDir: string, summary: Summary): Promise<string[]> {
@@ -130,12 +140,16 @@ async function delayCdfs(setDir: string, summary: Summary): Promise<string[]> {
       const limits = here.map((curve) => curve.ms[cdfLevels.indexOf(0.99)]!);
       const tail = Math.max(0, ...limits);
       if (!(tail > 0)) return [];
+      // Medians a factor of ten apart: a linear axis shows one of them only.
+      const middles = here.map((curve) => curve.ms[cdfLevels.indexOf(0.5)]!);
+      const log = farApart(middles.map((ms) => Math.max(ms, shortestShown))) || farApart(limits.map((ms) => Math.max(ms, shortestShown)));
+      const from = log ? Math.max(shortestShown, Math.min(...middles.map((ms) => ms / 10).filter((ms) => ms > 0))) : 0;
       return [linePlot({
-        title: `${name} queueing delay, cumulative`, caption: `Packets of up to ${pooledRuns} seeds each, to the 99th percentile.`,
-        x: { label: 'queueing delay, ms', min: 0, max: tail }, y: { label: 'share of packets', min: 0, max: 1 },
+        title: `${name} queueing delay, cumulative`, caption: `Packets of up to ${counted(pooledRuns, 'seed')} each, to the 99th percentile.${log ? ` Logarithmic, from ${formatMs(from)}.` : ''}`,
+        x: { label: 'queueing delay, ms', min: from, max: tail, log }, y: { label: 'share of packets', min: 0, max: 1 },
         series: here.map((curve) => ({
           name: nameOf(summary.combinations[curve.combination]!), colour: curve.combination,
-          points: curve.ms.flatMap((ms, index) => (ms <= tail ? [[ms, cdfLevels[index]!] as const] : [])),
+          points: curve.ms.flatMap((ms, index) => (ms <= tail ? [[Math.max(ms, from), cdfLevels[index]!] as const] : [])),
         })),
       })];
     });

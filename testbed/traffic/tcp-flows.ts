@@ -8,6 +8,7 @@
  */
 
 import * as os from 'node:os';
+import { AlreadyTold } from '../agent/context.js';
 import type { AgentContext } from '../agent/context.js';
 import {
   SystemError, bindSocket, close, listen, setsockoptBytes, setsockoptInt, socket, stable, tryAccept4, tryConnect, tryGetsockopt, tryRecv, trySend, trySetsockopt, tryShutdown,
@@ -135,7 +136,7 @@ export class TcpFlows {
     const limited = this.flows.filter(({ rwndLimitedNs, plan }) => rwndLimitedNs > 0.05 * (this.context.endNs - plan.startNs));
     if (limited.length > 0) {
       const [{ plan }] = limited as [TcpFlow];
-      this.context.finding('warning', 'receive-window', `the receive window, not congestion control, held ${limited.length} flows back for more than 5 % of the time (the first: flow ${plan.id}, ${plan.class}); set a larger net.ipv4.tcp_rmem in the hosts' sysctls`);
+      this.context.finding('warning', 'receive-window', `the receive window, not congestion control, held ${limited.length} flow${limited.length === 1 ? '' : 's'} back for more than 5 % of the time (the first: flow ${plan.id}, ${plan.class}); set a larger net.ipv4.tcp_rmem in the hosts' sysctls`);
     }
     this.context.facts({ receiveWindow: { limitedNs: this.flows.reduce((sum, { rwndLimitedNs }) => sum + rwndLimitedNs, 0) } });
     for (const flow of this.flows) if (!flow.done) this.log.append(flow.row); // never started
@@ -162,7 +163,7 @@ export class TcpFlows {
       this.context.finding('failed', code === errorName(EADDRINUSE) ? 'port-taken' : 'listen-failed',
         `flow ${plan.id} (${plan.class}): cannot listen on port ${plan.dstPort} of ${plan.dst} (${plan.dstAddress}): ${String((error as Error).message)}. `
         + 'Another program in that host uses the port, or the address is not configured there.');
-      throw error;
+      throw new AlreadyTold();
     }
     this.listeners.set(endpoint, fd);
     this.context.loop.watch(fd, EPOLLIN, () => this.accept(fd, endpoint));

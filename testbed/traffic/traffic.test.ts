@@ -195,6 +195,7 @@ describe('the built-in generator, on a real kernel in virtual time', function ()
     const outcome = await run({ ...dumbbell, flows: [{ dstPort: 9000 }, { dstPort: 9000, dstAddress: '0.0.0.0' }] });
     assert.equal(outcome.code, 1);
     assert.match(findings(outcome).join(), /port-taken.*flow 1.*port 9000 of b/s);
+    assert.equal(findings(outcome).length, 1);
   });
 
   it('gives byte-identical records twice', async () => {

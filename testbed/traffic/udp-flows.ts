@@ -9,6 +9,7 @@
  */
 
 import * as os from 'node:os';
+import { AlreadyTold } from '../agent/context.js';
 import type { AgentContext } from '../agent/context.js';
 import { UserError } from '../errors.js';
 import { SystemError, bindSocket, close, setsockoptInt, socket, stable, tryConnect, tryGetsockopt, trySend } from '../linux/libc.js';
@@ -201,7 +202,7 @@ export class UdpFlows {
       const port = address.readUInt16BE(2);
       this.context.finding('failed', error instanceof SystemError && error.code === 'EADDRINUSE' ? 'port-taken' : 'bind-failed',
         `flow ${plan.id} (${plan.class}): UDP port ${port} of ${host}: ${(error as Error).message}. Another program in that host uses the port, or the address is not configured there.`);
-      throw error;
+      throw new AlreadyTold();
     }
   }
 
