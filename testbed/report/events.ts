@@ -2,6 +2,7 @@
 
 import type { Plan, PlanEvent, PlanWire } from '../plan/plan.js';
 import { formatBps, formatMs, formatPercent } from './format.js';
+import { table } from './page.js';
 
 export interface EventMark {
   readonly atS: number;
@@ -25,6 +26,12 @@ function words({ set }: PlanEvent): { short: string[]; long: string[] } {
     long: [...rate.map((text) => `rate ${text}`), ...wire, ...(set.queue === undefined ? [] : [[set.queue.kind, ...params].join(' ')])],
   };
 }
+
+const mostListed = 50;
+
+/** The list of what ran; '' without events. */
+export const eventList = (events: readonly EventMark[]): string => table(['At', 'Event'], events.slice(0, mostListed).map(({ atS, long }) => [`${Number(atS.toPrecision(6))} s`, long]), true)
+  + (events.length > mostListed ? `<p class="dim">and ${events.length - mostListed} more in raw/plan.json</p>` : '');
 
 /** One a moment, in order of time; changes of one moment together, those of both directions of a link said once. */
 export function eventMarks(plan: Plan): EventMark[] {

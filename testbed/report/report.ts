@@ -13,14 +13,14 @@ import { readMetrics, runsOf } from '../analysis/summary.js';
 import { readPlan } from '../records/ingest.js';
 import { readRunJson } from '../records/run-json.js';
 import type { RunJson } from '../records/run-json.js';
-import { eventMarks } from './events.js';
+import { eventList, eventMarks } from './events.js';
 import { formatBps, counted, formatCount, formatMs, formatNumber, formatPercent, formatSeconds, formatVaried, machineText } from './format.js';
 import { page, pairs, table } from './page.js';
 import type { Cell } from './page.js';
 import { cdfLevels, readSeries } from './series.js';
 import type { RunSeries } from './series.js';
 import { writeSetReport } from './set-report.js';
-import { barPlot, boxPlot, colours, escapeHtml, linePlot } from './svg.js';
+import { barPlot, boxPlot, colours, escapeHtml, linePlot, shortestShown } from './svg.js';
 import type { Series } from './svg.js';
 import { topologySketch } from './topology-sketch.js';
 
@@ -117,7 +117,13 @@ function plots(plan: Plan, series: RunSeries, metrics: Metrics | null): string {
   const order = [...names.filter((name) => !name.endsWith('.reverse')), ...names.filter((name) => name.endsWith('.reverse'))];
   const colourOf = (name: string): number => order.indexOf(name);
   // A direction that never queues would only hide the others' scale.
-  const queueing = order.filter((name) => series.delays.some((row) => row.bottleneck === name));
+  const p99 = new Map(series.cdfs.map((cdf) => [cdf.bottleneck, cdf.ms[cdfLevels.indexOf(0.99)]!]));
+  const worst = Math.max(0, ...p99.values());
+  const idle = order.filter((name) => (p99.get(name) ?? Infinity) < 0.01 * worst);
+  const idleCaption = idle.length === 0 ? '' : ` Not drawn: ${idle.join(', ')}, where 99 % of packets waited less than ${formatMs(0.01 * worst)}.`;
+  const shownNames = order.filter((name) => !idle.includes(name));
+  const queueing = shownNames.filter((name) => series.delays.some((row) => row.bottleneck === name));
+  const cdfs = series.cdfs.filter((cdf) => shownNames.includes(cdf.bottleneck));
   const classNames = [...new Set(plan.flows.map((flow) => flow.class))];
   const classColour = (flow: number): number => classNames.indexOf(plan.flows[flow]!.class);
   const longFlows = plan.flows.filter((flow) => flow.kind !== 'short').length;
@@ -126,22 +132,25 @@ function plots(plan: Plan, series: RunSeries, metrics: Metrics | null): string {
   const made: [string, string][] = [];
   made.push(['queueing delay', linePlot({
     title: 'Queueing delay over time', x: time, y: { label: 'queueing delay, ms', min: 0 }, outside, marks,
-    caption: series.delaySource === 'packets' ? `Median, band 5th to 95th percentile, of ${series.stride > 1 ? `every ${series.stride}th packet` : 'all packets'}.` : 'From the sampled backlog and the rate (no packet records).',
+    caption: series.delaySource === 'packets' ? `Median, band 5th to 95th percentile, of ${series.stride > 1 ? `every ${series.stride}th packet` : 'all packets'}.${idleCaption}` : `From the sampled backlog and the rate (no packet records).${idleCaption}`,
     series: queueing.map((name): Series => {
       const rows = series.delays.filter((row) => row.bottleneck === name);
       return { name, colour: colourOf(name), points: rows.map((row) => [middle(row.t, series.delayBinS), row.p50]), band: rows.map((row) => [middle(row.t, series.delayBinS), row.p5, row.p95]) };
     }),
   })]);
-  const tails = series.cdfs.map((cdf) => cdf.ms[cdfLevels.indexOf(0.999)]!);
-  const tail = Math.max(0, ...tails);
+  const tail = Math.max(0, ...cdfs.map((cdf) => cdf.ms[cdfLevels.indexOf(0.999)]!));
+  // Where the tail is far from the median, a linear axis shows the one or the other.
+  const middles = cdfs.map((cdf) => cdf.ms[cdfLevels.indexOf(0.5)]!).filter((ms) => ms > 0);
+  const log = middles.length > 0 && tail > 10 * Math.min(...middles);
+  const [from, to] = [log ? Math.max(shortestShown, tail / 2000, Math.min(...middles) / 20) : 0, tail > 0 ? tail : 1];
   made.push(['its distribution', linePlot({
-    title: 'Queueing delay, cumulative', x: { label: 'queueing delay, ms', min: 0, max: tail > 0 ? tail : 1 }, y: { label: 'share of packets', min: 0, max: 1 },
-    caption: `Measurement window${series.stride > 1 ? `, every ${series.stride}th packet` : ''}: ${series.cdfs.map((cdf) => `${cdf.bottleneck} ${formatCount(cdf.n)}`).join(', ')} ${series.delaySource === 'packets' ? 'packets' : 'samples'}.`,
-    series: series.cdfs.map((cdf) => ({ name: cdf.bottleneck, colour: colourOf(cdf.bottleneck), points: cdf.ms.map((ms, index) => [Math.min(ms, tail > 0 ? tail : 1), cdfLevels[index]!] as const) })),
+    title: 'Queueing delay, cumulative', x: { label: 'queueing delay, ms', min: from, max: to, log }, y: { label: 'share of packets', min: 0, max: 1 },
+    caption: `Measurement window${series.stride > 1 ? `, every ${series.stride}th packet` : ''}: ${cdfs.map((cdf) => `${cdf.bottleneck} ${formatCount(cdf.n)}`).join(', ')} ${series.delaySource === 'packets' ? 'packets' : 'samples'}.${log ? ' Logarithmic.' : ''}`,
+    series: cdfs.map((cdf) => ({ name: cdf.bottleneck, colour: colourOf(cdf.bottleneck), points: cdf.ms.map((ms, index) => [Math.min(Math.max(ms, from), to), cdfLevels[index]!] as const) })),
   })]);
   made.push(['backlog', linePlot({
     title: 'Backlog over time', x: time, y: { label: 'packets waiting', min: 0 }, outside, marks, caption: 'Mean of the samples, band least to most.',
-    series: order.filter((name) => series.backlogs.some((row) => row.bottleneck === name)).map((name): Series => {
+    series: shownNames.filter((name) => series.backlogs.some((row) => row.bottleneck === name)).map((name): Series => {
       const rows = series.backlogs.filter((row) => row.bottleneck === name);
       return { name, colour: colourOf(name), points: rows.map((row) => [middle(row.t, series.delayBinS), row.mean]), band: rows.map((row) => [middle(row.t, series.delayBinS), row.low, row.high]) };
     }),
@@ -233,7 +242,7 @@ function figures(metrics: Metrics): string {
       row('One way back, median', probes, (p) => spread(p.owdReverseMs, formatMs)),
     ]),
   ];
-  return `<div class="columns">${drawn.filter((part) => part !== '').map((part) => `<div>${part}</div>`).join('')}</div>`;
+  return `<div class="tables">${drawn.filter((part) => part !== '').map((part) => `<div>${part}</div>`).join('')}</div>`;
 }
 
 function whatRan(plan: Plan, run: RunJson | null): string {
@@ -260,7 +269,7 @@ function whatRan(plan: Plan, run: RunJson | null): string {
     const params = Object.entries(direction.queue!.params).map(([key, value]) => `${key} ${value}`);
     return [direction.name, direction.rateBps === null ? '–' : formatBps(direction.rateBps), [direction.queue!.kind, ...params].join(', ')];
   });
-  return `<h2>What ran, and on what</h2><div class="columns"><div>${topologySketch(plan)}${table(['Queue', 'Rate', 'Discipline'], queues)}${table(['At', 'Event'], events.slice(0, 50).map(({ atS, long }) => [`${trim(atS)} s`, long]))}${events.length > 50 ? `<p class="dim">and ${events.length - 50} more in raw/plan.json</p>` : ''}</div><div>${pairs(list)}${facts}</div></div>`;
+  return `<h2>What ran, and on what</h2><div class="columns"><div>${topologySketch(plan)}${table(['Queue', 'Rate', 'Discipline'], queues, true)}${eventList(events)}</div><div>${pairs(list)}${facts}</div></div>`;
 }
 
 function methods(metrics: Metrics): string {

@@ -51,7 +51,9 @@ export function topologySketch(plan: Plan, showQueues = true): string {
   }
   for (const router of routers) {
     const at = x(router);
-    parts.push(`<circle class="router" cx="${at}" cy="${y}" r="17"/><text class="label" x="${at}" y="${y}" dy=".35em" text-anchor="middle">${escapeHtml(router.slice(0, 6))}</text>`);
+    const name = router.length > 10 ? `${router.slice(0, 9)}…` : router;
+    const half = Math.max(17, name.length * 3.6 + 8);
+    parts.push(`<rect class="router" x="${at - half}" y="${y - 17}" width="${2 * half}" height="34" rx="17"/><text class="label" x="${at}" y="${y}" dy=".35em" text-anchor="middle">${escapeHtml(name)}</text>`);
     let row = 0;
     for (const [group, count] of groups.get(router)!) {
       const top = y + 28 + row++ * 24;
