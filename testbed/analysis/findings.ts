@@ -77,11 +77,10 @@ function absentClasses(plan: Plan, flows: readonly FlowRecord[], window: Window)
   return [...new Set(plan.flows.map((flow) => flow.class))].flatMap((name): Finding[] => {
     const members = flows.filter((flow) => flow.plan.class === name);
     if (members.length === 0 || members.some((flow) => (flow.tEnd === null || flow.tEnd > window.open) && (flow.tStart ?? flow.plan.startNs) < window.close)) return [];
-    const last = members.reduce((latest, flow) => Math.max(latest, flow.tEnd ?? 0), 0);
     return [{
       type: 'finding', level: 'warning', rule: 'class-not-in-window',
-      message: `class ${name} has no flow in the measurement window (${seconds(window.open)} to ${seconds(window.close)}): the last of its ${members.length} ended at ${seconds(last)}, so it has no figures. `
-        + `Start it later, give it more bytes, or use a shorter warm-up.`,
+      message: `class ${name} has no flow in the measurement window (${seconds(window.open)} to ${seconds(window.close)}): ${members.length === 1 ? 'its only flow' : `all ${members.length}`} had ended before, so it has no figures. `
+        + 'Start it later, give it more bytes, or use a shorter warm-up.',
     }];
   });
 }
