@@ -252,6 +252,12 @@ async function compile() {
     // The agent gets validated plans: the schemas' library would only cost start-up time in the guest.
     alias: { zod: at('testbed', 'agent', 'without-schemas.ts') },
   });
+  // The same with what a remote machine is asked besides (machines/ssh): all of it in one file.
+  await esbuild.build({
+    ...common, entryPoints: [at('testbed', 'agent', 'remote.ts')], outfile: at('dist', 'remote.mjs'), external: ['koffi'], sourcemap: false,
+    // From there nobody goes on to a third machine.
+    alias: { zod: at('testbed', 'agent', 'without-schemas.ts'), ssh2: at('testbed', 'agent', 'without-schemas.ts') },
+  });
   // The command line in few files: reading some hundred modules one by one is a good part of a short run.
   rmSync(at('dist', 'bundle'), { recursive: true, force: true });
   await esbuild.build({
