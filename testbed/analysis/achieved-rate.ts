@@ -17,7 +17,7 @@ import { capacityBits, rateSteps } from './capacity.js';
 /** Achieved / set, less 1, that is borne. In virtual time the kernel's shapers are exact but for its clock's ns; in real time a late timer loses what the one packet of burst cannot save. */
 const tolerance = { virtual: { fast: 0.01, slow: 0.01 }, real: { fast: 0.05, slow: 0.1 } } as const;
 const stretches = 8;
-const stretchPackets = 1500;
+const stretchPackets = 600;
 /** Fewer say nothing. */
 const fewestPackets = 100;
 
@@ -72,7 +72,7 @@ export async function wrongRates(database: Database, plan: Plan, direction: Plan
       continue;
     }
     const lengthNs = Math.min(toNs - fromNs, (stretchPackets * (mtuBytes + direction.overheadBytes) * 8e9) / rateBps);
-    const count = Math.max(1, Math.min(stretches, Math.floor((toNs - fromNs) / lengthNs)));
+    const count = Math.min(stretches, Math.ceil((toNs - fromNs) / lengthNs)); // a short run is covered whole, stretches overlapping
     for (let i = 0; i < count; i++) {
       const start = Math.round(count === 1 ? fromNs : fromNs + ((toNs - fromNs - lengthNs) * i) / (count - 1));
       const end = Math.round(Math.min(toNs, start + lengthNs));

@@ -39,6 +39,7 @@ th:first-child,td:first-child{text-align:left;position:sticky;left:0;background:
 .tables{display:flex;flex-wrap:wrap;gap:18px 28px;align-items:flex-start}.tables>div{max-width:100%;min-width:0}
 details{margin-top:10px}summary{cursor:pointer;color:var(--link)}pre{overflow-x:auto;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:10px;font-size:.8rem}
 @media (max-width:480px){main{padding:14px 12px 32px}table{font-size:.8rem}th,td{padding-right:7px}h1{font-size:1.3rem}}
+@media (min-width:1000px){.wide .tick,.wide .mark-label{font-size:9px}.wide .label{font-size:9.5px}.wide .line{stroke-width:1.2}}
 @media print{figure,tr{break-inside:avoid}.plots{display:block}figure{margin-bottom:12px}}
 `;
 
