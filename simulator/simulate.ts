@@ -32,15 +32,15 @@ export interface SimulateOptions {
 }
 
 export interface SimulationSummary {
-  /** Simulated time at the end, ns: after the window, when the last probes had been answered. */
+  /** Simulated time at the end, ns: after the window, when queues and wires had emptied themselves. */
   readonly endNs: number;
   readonly events: number;
   readonly packets: { readonly made: number; readonly delivered: number; readonly dropped: number; readonly inFlight: number; /** Largest number at once. */ readonly peak: number };
   readonly links: readonly { readonly name: string; readonly role: 'bottleneck' | 'access'; readonly sentPackets: number; readonly sentBytes: number; readonly drops: number; readonly marks: number }[];
 }
 
-/** How long after the window answers to probes and datagrams are waited for, ns. */
-const graceNs = 5e9;
+/** How long after the window queues and wires may take to empty themselves, ns: as the kernel engine's agent waits. What is still queued then has no departure in the records. */
+const graceNs = 30e9;
 const stepNs = 100e6;
 
 class PlanEvents extends Actor {
@@ -161,14 +161,16 @@ export function simulate(plan: Plan, rawDir: string, options: SimulateOptions): 
     events.run(0);
     until(endNs);
     say({ type: 'progress', phase: 'teardown', tNs: events.now });
-    while (events.now < endNs + graceNs && (probes.some((probe) => !probe.quiet) || udp.some((flow) => flow.received < flow.sent))) events.run(events.now + stepNs);
+    while (events.now < endNs + graceNs && network.inFlight > 0) events.run(events.now + stepNs);
 
     for (const probe of probes) probe.settle(Infinity);
     for (const flow of udp) {
-      const { plan: { id }, sent, received, payload } = flow;
+      const { plan: { id }, sent, received, duplicates, payload } = flow;
+      // As the kernel engine says of it: one that would have gone on was cut by the end of the run.
+      const ended = flow.over && flow.endNs < endNs;
       row(!(flow.startNs >= 0) ? { ...none, id } : {
-        ...none, id, t_start: flow.startNs, t_end: flow.over ? flow.endNs : null, bytes: received * payload, bytes_sent: sent * payload, packets_sent: sent, packets_lost: Math.max(0, sent - received),
-        bytes_at_warmup: udpAtWarmup.get(id) ?? 0, bytes_at_end: udpAtEnd.get(id) ?? 0, status: 'complete',
+        ...none, id, t_start: flow.startNs, t_end: ended ? flow.endNs : null, bytes: received * payload, bytes_sent: sent * payload, packets_sent: sent, packets_lost: sent - received, packets_duplicated: duplicates,
+        bytes_at_warmup: udpAtWarmup.get(id) ?? 0, bytes_at_end: udpAtEnd.get(id) ?? 0, status: ended ? 'complete' : 'running',
       });
     }
     flushRows();
@@ -191,6 +193,6 @@ export function simulate(plan: Plan, rawDir: string, options: SimulateOptions): 
 }
 
 const none: FlowRow = {
-  id: -1, t_start: null, t_connected: null, t_end: null, bytes: null, bytes_sent: null, packets_sent: null, packets_lost: null,
+  id: -1, t_start: null, t_connected: null, t_end: null, bytes: null, bytes_sent: null, packets_sent: null, packets_lost: null, packets_duplicated: null,
   bytes_at_warmup: null, bytes_at_end: null, retransmits: null, retransmits_at_warmup: null, retransmits_at_end: null, status: 'not-started', error: null,
 };

@@ -92,6 +92,12 @@ export class Network {
     if (answer === undefined) throw new Error(`no answer about the queue of ${name}`);
     return parseTc(answer);
   }
+  /** Packets waiting at the bottlenecks. */
+  queued(): number {
+    let packets = 0;
+    for (const { name, link, bottleneck } of this.layout.directions.values()) if (link.role === 'bottleneck' && bottleneck !== null) packets += this.readStats(name).backlogPackets;
+    return packets;
+  }
   /** The shaper's class, or for TBF its qdisc. */
   private shaperState({ bottleneck, direction }: DirectionLayout): TcState | undefined {
     if (bottleneck === null) return undefined;

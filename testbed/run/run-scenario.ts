@@ -13,6 +13,7 @@ import { expandRuns } from '../plan/compile.js';
 import type { Plan } from '../plan/plan.js';
 import type { HostsKind } from '../machines/machine.js';
 import { readRunJson } from '../records/run-json.js';
+import { counted } from '../report/format.js';
 import { formatTime } from '../units.js';
 import { kernelRules } from '../scenario/engine-rules.js';
 import { parsePath } from '../scenario/data.js';
@@ -54,7 +55,7 @@ export async function runScenario(options: RunScenarioOptions): Promise<number> 
   const jobs = options.jobs ?? os.availableParallelism();
   const title = `${first.name}: ${plans.length === 1 ? 'one run' : `${plans.length} runs`} of ${formatTime(first.warmupNs + first.durationNs)} on ${engine.machine} (${engine.clock} time)`;
   if (options.dryRun) {
-    process.stdout.write(`${title}\n${plans.map((plan) => `  ${runFolderName(plan)}: ${plan.nodes.length} nodes, ${plan.flows.length} flows, ${plan.probes.length} probes\n`).join('')}Nothing was started (--dry-run).\n`);
+    process.stdout.write(`${title}\n${plans.map((plan) => `  ${runFolderName(plan)}: ${counted(plan.nodes.length, 'node')}, ${counted(plan.flows.length, 'flow')}, ${counted(plan.probes.length, 'probe')}\n`).join('')}Nothing was started (--dry-run).\n`);
     return 0;
   }
 
@@ -104,12 +105,12 @@ async function figures(topDir: string, runs: number, report: boolean): Promise<s
   const { runTable, summaryTable } = await import('../report/terminal.js');
   if (runs === 1) {
     const { readMetrics } = await import('../analysis/summary.js');
-    return runTable(readMetrics(topDir), readRunJson(topDir));
+    return runTable(readMetrics(topDir), readRunJson(topDir), false);
   }
   const { summarise } = await import('../analysis/summary.js');
   const summary = await summarise(topDir);
   if (report) await (await import('../report/report.js')).writeReport(topDir);
-  return summaryTable(summary);
+  return summaryTable(summary, false);
 }
 
 async function chooseEngine(choice: EngineChoice, plansFor: (clock: 'virtual' | 'real') => readonly Plan[], scenario: Scenario): Promise<{ readonly engine: Engine; readonly plans: readonly Plan[] }> {

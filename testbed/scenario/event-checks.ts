@@ -76,7 +76,7 @@ export function checkEvents({ scenario, expanded, rtts, endNs, problem, rules }:
     for (; next < inOrder.length && inOrder[next]!.event.atNs === inOrder[first]!.event.atNs; next++) {
       const { event, index } = inOrder[next]!;
       const path: Path = ['events', index];
-      if (event.atNs >= endNs) problem([...path, 'at'], `${formatTime(event.atNs)} is not before the end of the run at ${formatTime(endNs)}; expected an earlier time`, ['measure']);
+      if (event.atNs >= endNs) problem([...path, 'at'], `${formatTime(event.atNs)} is not before the end of the run at ${formatTime(endNs)}; expected an earlier time, or a longer measure (the run ends after its warmup and duration)`, ['measure']);
       for (const change of event.changes) {
         const where = [...path, ...change.key];
         const cables = changed(change, expanded);

@@ -276,7 +276,7 @@ export function expand(scenario: Resolved, { rules, holes }: ExpandOptions = {})
   for (const [name, spec] of Object.entries(scenario.traffic ?? {})) {
     const path = ['traffic', name];
     drafts.push({ name, spec, pairs: pairUp(spec.from, spec.to, path) });
-    if (spec.start !== undefined && leastOf(spec.start) >= endNs) problem([...path, 'start'], `it would start after the run ends at ${formatTime(endNs)}; expected an earlier time`, ['measure']);
+    if (spec.start !== undefined && leastOf(spec.start) >= endNs) problem([...path, 'start'], `it would start after the run ends at ${formatTime(endNs)}; expected an earlier time, or a longer measure (the run ends after its warmup and duration)`, ['measure']);
     if (spec.stop !== undefined && spec.stop <= (spec.start === undefined ? 0 : leastOf(spec.start))) problem([...path, 'stop'], `${formatTime(spec.stop)} is not after its start; expected a later time`, [...path, 'start']);
   }
   const isBulk = (kind: string): boolean => trafficKinds.get(kind)?.bulk === true;
@@ -307,7 +307,7 @@ export function expand(scenario: Resolved, { rules, holes }: ExpandOptions = {})
   const probes: ProbeClass[] = [];
   for (const [name, probe] of Object.entries(scenario.probes ?? {})) {
     probes.push({ name, pairs: pairUp(probe.from, probe.to, ['probes', name]) });
-    if ((probe.start ?? 0) >= endNs) problem(['probes', name, 'start'], `it would start after the run ends at ${formatTime(endNs)}; expected an earlier time`, ['measure']);
+    if ((probe.start ?? 0) >= endNs) problem(['probes', name, 'start'], `it would start after the run ends at ${formatTime(endNs)}; expected an earlier time, or a longer measure (the run ends after its warmup and duration)`, ['measure']);
     if (probe.stop !== undefined && probe.stop <= (probe.start ?? 0)) problem(['probes', name, 'stop'], `${formatTime(probe.stop)} is not after its start; expected a later time`, ['probes', name, 'start']);
   }
   const probePairs = probes.reduce((sum, p) => sum + p.pairs.length, 0);
