@@ -18,14 +18,52 @@ const farMoreBytes = 3 * 1514;
 /** Flows told apart; beyond, all are taken to have queues of their own. */
 const mostFlows = 2048;
 
-export interface Buckets {
-  /** Queue of a flow and direction, from 0; −1 for a packet of no known flow. */
-  of(flow: number, forward: number): number;
-  readonly count: number;
+export class Buckets {
+  private constructor(
+    private readonly index: ReadonlyMap<number, number>, private readonly bucket: Int32Array, private readonly apart: Uint8Array, private readonly met: Float64Array,
+    /** Packets of no flow of the plan (ARP, tools' control connections): their queue is not known. */
+    readonly strangers: number,
+  ) {}
+
+  static of(index: ReadonlyMap<number, number>, bucket: Int32Array, apart: Uint8Array, met: Float64Array, strangers: number): Buckets {
+    return new Buckets(index, bucket, apart, met, strangers);
+  }
+
+  /** Queue of a flow and direction, 0 … flows − 1; −1 for a packet of no known flow. */
+  queueOf(flow: number, forward: number): number {
+    return flow === none.i32 ? -1 : this.bucket[this.index.get(identity(flow, forward))!]!;
+  }
+  get flows(): number { return this.bucket.length; }
+  get queues(): number { return new Set(this.bucket).size; }
+
   /** Flows that share a queue with another. */
-  readonly collisions: readonly (readonly string[])[];
-  /** Packets of no flow of the plan (ARP, tools' control connections): their queue is not known. */
-  readonly strangers: number;
+  get collisions(): readonly (readonly string[])[] {
+    const members = new Map<number, string[]>();
+    for (const [id, flow] of this.index) members.set(this.bucket[flow]!, [...members.get(this.bucket[flow]!) ?? [], nameOf(id)]);
+    return [...members.values()].filter((names) => names.length > 1);
+  }
+
+  /**
+   * Maps that differ by one flow's place and that the record allows: the flow on its own, or with one that it met and never
+   * was apart from. For a flow that met others too seldom, or behind too few of their packets, to be sure.
+   */
+  *otherPlaces(flow: number, forward: number): Generator<Buckets> {
+    const me = this.index.get(identity(flow, forward));
+    if (me === undefined || this.apart.length === 0) return;
+    const at = (other: number): number => (me < other ? me * this.flows + other : other * this.flows + me);
+    const mates = [...this.bucket.keys()].filter((other) => other !== me && this.bucket[other] === this.bucket[me]);
+    const moved = (to: number): Buckets => {
+      const bucket = this.bucket.slice();
+      // A queue goes by the number of one of its members: what is left behind keeps one that is not mine.
+      if (bucket[me] === me && mates.length > 0) for (const mate of mates) bucket[mate] = mates[0]!;
+      bucket[me] = to === me ? me : bucket[to]!;
+      return new Buckets(this.index, bucket, this.apart, this.met, this.strangers);
+    };
+    if (mates.length > 0) yield moved(me);
+    for (let other = 0; other < this.flows; other++) {
+      if (other !== me && this.bucket[other] !== this.bucket[me] && this.met[at(other)]! > 0 && this.apart[at(other)] === 0) yield moved(other);
+    }
+  }
 }
 
 const identity = (flow: number, forward: number): number => flow * 2 + forward;
@@ -52,9 +90,10 @@ export async function findBuckets(source: EventSource, untilNs: number): Promise
   }
   const flows = index.size;
   const bucket = Int32Array.from({ length: flows }, (_, flow) => flow);
-  if (flows <= mostFlows) {
-    const meetings = new Float64Array(flows * flows);
-    const apart = new Uint8Array(flows * flows);
+  const told = flows <= mostFlows ? flows * flows : 0;
+  const meetings = new Float64Array(told);
+  const apart = new Uint8Array(told);
+  if (told > 0) {
     // Of each flow, the arrivals that wait and will leave, oldest first.
     const waiting: Fifo[] = Array.from({ length: flows }, () => new Fifo());
     const bytes = new Float64Array(flows);
@@ -97,18 +136,7 @@ export async function findBuckets(source: EventSource, untilNs: number): Promise
     }
     join(bucket, apart, meetings);
   }
-  const dense = new Map<number, number>();
-  const members: string[][] = [];
-  const names = [...index.keys()].map(nameOf);
-  bucket.forEach((root, flow) => {
-    if (!dense.has(root)) { dense.set(root, dense.size); members.push([]); }
-    members[dense.get(root)!]!.push(names[flow]!);
-  });
-  const buckets = Int32Array.from(bucket, (root) => dense.get(root)!);
-  return {
-    of: (flow, forward) => (flow === none.i32 ? -1 : buckets[index.get(identity(flow, forward))!]!),
-    count: dense.size, collisions: members.filter((names) => names.length > 1), strangers,
-  };
+  return Buckets.of(index, bucket, apart, meetings, strangers);
 }
 
 /** Joins flows that share a queue, those that met most first, never two groups of which any two members are apart. */

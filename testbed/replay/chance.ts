@@ -123,7 +123,7 @@ export async function replayByChance(request: ChanceRequest): Promise<ChanceOutc
     if (first !== null) return;
     const state = new Float64Array(kind.state.length);
     queue.readState(state, tNs + originNs);
-    const seen = packet === null ? null : { seq: packet.seq, flow: packet.flow, sizeBytes: packet.size, arrivedNs: packet.tNs };
+    const seen = packet === null ? null : { seq: packet.seq, flow: packet.flow, forward: packet.forward, sizeBytes: packet.size, arrivedNs: packet.tNs };
     first = {
       tNs, after: departures, what, kernel: seen, ours: seen,
       ourState: { backlog_packets: queue.backlogPackets, backlog_bytes: queue.backlogBytes, drops, marks: queue.marks, probability: steered.faced(), ...Object.fromEntries(kind.state.map((name, i) => [name, state[i]!])) },
@@ -156,6 +156,7 @@ export async function replayByChance(request: ChanceRequest): Promise<ChanceOutc
       packet.keyHi = hi;
       packet.size = chunk.size[i]! + request.overheadBytes;
       packet.flow = chunk.flow[i]!;
+      packet.forward = chunk.forward[i] === 1;
       packet.ecn = chunk.ecn[i]!;
       packet.tNs = tNs;
       const fate = request.fates.fates.get(packet.seq);

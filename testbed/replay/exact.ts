@@ -43,7 +43,7 @@ export interface ExactRequest {
 }
 
 /** One packet of a disagreement, as the record has it. */
-export interface PacketSeen { readonly seq: number; readonly flow: number; readonly sizeBytes: number; readonly arrivedNs: number }
+export interface PacketSeen { readonly seq: number; readonly flow: number; readonly forward: boolean; readonly sizeBytes: number; readonly arrivedNs: number }
 export interface Disagreement {
   /** ns of the run. */
   readonly tNs: number;
@@ -113,7 +113,7 @@ export async function replayExactly(request: ExactRequest): Promise<ExactOutcome
     const state = new Float64Array(kind.state.length);
     queue.readState(state, tNs + originNs);
     first = {
-      tNs, after: departures, what, kernel: arrivals.seen(kernel), ours: ours === null ? null : { seq: ours.seq, flow: ours.flow, sizeBytes: ours.size, arrivedNs: ours.tNs },
+      tNs, after: departures, what, kernel: arrivals.seen(kernel), ours: ours === null ? null : { seq: ours.seq, flow: ours.flow, forward: ours.forward, sizeBytes: ours.size, arrivedNs: ours.tNs },
       ourState: { backlog_packets: queue.backlogPackets, backlog_bytes: queue.backlogBytes, drops: ourDrops, marks: queue.marks, ...Object.fromEntries(kind.state.map((name, i) => [name, state[i]!])) },
       kernelSample: judge?.latest(tNs) ?? null,
     };
@@ -134,6 +134,7 @@ export async function replayExactly(request: ExactRequest): Promise<ExactOutcome
         packet.keyHi = hi;
         packet.size = chunk.size[i]! + request.overheadBytes;
         packet.flow = chunk.flow[i]!;
+        packet.forward = chunk.forward[i] === 1;
         packet.flowHash = request.flowHash(packet.flow, chunk.forward[i]!);
         packet.ecn = ecn;
         packet.tNs = tNs;
@@ -191,18 +192,20 @@ class PacketTimes {
   private readonly t = new Float64Array(PacketTimes.kept);
   private readonly size = new Uint32Array(PacketTimes.kept);
   private readonly flow = new Int32Array(PacketTimes.kept);
+  private readonly direction = new Uint8Array(PacketTimes.kept);
   private readonly ecnBits = new Uint8Array(PacketTimes.kept);
   push(packet: ReplayPacket): void {
     const at = packet.seq % PacketTimes.kept;
     this.t[at] = packet.tNs;
     this.size[at] = packet.size;
     this.flow[at] = packet.flow;
+    this.direction[at] = packet.forward ? 1 : 0;
     this.ecnBits[at] = packet.ecn;
   }
   /** Codepoint on arrival. */
   ecn(seq: number): number { return this.ecnBits[seq % PacketTimes.kept]!; }
   seen(seq: number): PacketSeen {
     const at = seq % PacketTimes.kept;
-    return { seq, flow: this.flow[at]!, sizeBytes: this.size[at]!, arrivedNs: this.t[at]! };
+    return { seq, flow: this.flow[at]!, forward: this.direction[at] === 1, sizeBytes: this.size[at]!, arrivedNs: this.t[at]! };
   }
 }

@@ -20,6 +20,7 @@ export class ReplayPacket implements QueuedPacket {
   keyLo = 0;
   keyHi = 0;
   flow = 0;
+  forward = false;
   /** Arrival, ns of the run. */
   tNs = NaN;
 }

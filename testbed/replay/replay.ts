@@ -72,6 +72,8 @@ export interface ReplayOptions {
 export const zLimit = 3.29, decileZLimit = 4.06;
 /** More than this many in a run, and not one in a hundred thousand, are no matter of clock steps. */
 const mostUndecidable = (departures: number): number => Math.max(3, departures / 1e5);
+/** Flows that may be put elsewhere than the record alone suggests. */
+const mostMoves = 24;
 const codelTick = 1024, clockStep = 256;
 
 /** @throws UserError when the run is unknown to it, or has no such bottleneck */
@@ -138,19 +140,19 @@ async function judgeDirection(runDir: string, run: RunJson, plan: Plan, link: Pl
 }
 
 async function judgeExactly(base: Judged, how: ExactKind, given: Omit<ExactRequest, 'flowHash' | 'phaseNs' | 'nudges' | 'stopAtFirst'>): Promise<Verdict> {
-  const buckets = how.keys === undefined ? null : await findBuckets(given.source, given.untilNs);
-  let flowHash: ExactRequest['flowHash'] = () => 0;
+  let buckets = how.keys === undefined ? null : await findBuckets(given.source, given.untilNs);
+  let keys: readonly number[] = [];
   if (buckets !== null) {
-    const room = how.keys!(buckets.count + (buckets.strangers > 0 ? 1 : 0), given.params);
-    if (room === null) return { ...base, verdict: 'not judged', reason: `${buckets.count} flows: more than can be given queues of their own` };
-    const { keys } = room;
+    const room = how.keys!(buckets.flows + 1, given.params);
+    if (room === null) return { ...base, verdict: 'not judged', reason: `${buckets.flows} flows: more than can be given queues of their own` };
+    keys = room.keys;
     given = { ...given, params: room.params };
-    flowHash = (flow, forward) => {
-      const bucket = buckets.of(flow, forward);
-      return keys[bucket < 0 ? buckets.count : bucket]!;
-    };
   }
-  const replay = (phaseNs: number, nudges: ReadonlyMap<number, number>, stopAtFirst: boolean): Promise<ExactOutcome> => replayExactly({ ...given, flowHash, phaseNs, nudges, stopAtFirst });
+  const hashBy = (map: Buckets | null): ExactRequest['flowHash'] => (map === null ? () => 0 : (flow, forward) => {
+    const bucket = map.queueOf(flow, forward);
+    return keys[bucket < 0 ? map.flows : bucket]!;
+  });
+  const replay = (phaseNs: number, nudges: ReadonlyMap<number, number>, stopAtFirst: boolean, map = buckets): Promise<ExactOutcome> => replayExactly({ ...given, flowHash: hashBy(map), phaseNs, nudges, stopAtFirst });
   const none = new Map<number, number>();
   let phaseNs = 0;
   let outcome = await replay(phaseNs, none, false);
@@ -160,6 +162,13 @@ async function judgeExactly(base: Judged, how: ExactKind, given: Omit<ExactReque
       if (agrees(outcome)) break;
       const other = await replay(candidate, none, false);
       if (distance(other) < distance(outcome)) [phaseNs, outcome] = [candidate, other];
+    }
+  }
+  if (buckets !== null && outcome.first !== null) {
+    const settled = await settleBuckets(buckets, outcome, (map) => replay(phaseNs, none, true, map));
+    if (settled !== null) {
+      buckets = settled;
+      outcome = await replay(phaseNs, none, false);
     }
   }
   let undecidable = 0;
@@ -193,8 +202,29 @@ async function judgeExactly(base: Judged, how: ExactKind, given: Omit<ExactReque
   if (outcome.randomNumbers > 0) return { ...base, verdict: 'not judged', reason: `ours drew ${outcome.randomNumbers} random numbers` };
   return {
     ...base, verdict, method: 'exact', from: given.source.from, undecidable, phaseNs: how.clock ? phaseNs : null, outcome,
-    buckets: buckets === null ? null : { queues: buckets.count, collisions: buckets.collisions, strangers },
+    buckets: buckets === null ? null : { queues: buckets.queues, collisions: buckets.collisions, strangers },
   };
+}
+
+/** Flows whose queue the record alone does not settle are put where the replay goes on furthest; null when that does not bring it to its end. */
+async function settleBuckets(buckets: Buckets, outcome: ExactOutcome, replay: (map: Buckets) => Promise<ExactOutcome>): Promise<Buckets | null> {
+  let [map, left] = [buckets, outcome];
+  for (let moves = 0; left.first !== null && moves < mostMoves; moves++) {
+    const { after, ours, kernel } = left.first;
+    let best: { readonly map: Buckets; readonly outcome: ExactOutcome } | null = null;
+    for (const packet of [ours, kernel]) {
+      if (packet === null) continue;
+      for (const other of map.otherPlaces(packet.flow, packet.forward ? 1 : 0)) {
+        const tried = await replay(other);
+        const reached = tried.first?.after ?? Infinity;
+        if (reached > (best === null ? after : best.outcome.first?.after ?? Infinity)) best = { map: other, outcome: tried };
+        if (reached === Infinity) return other;
+      }
+    }
+    if (best === null) return null;
+    [map, left] = [best.map, best.outcome];
+  }
+  return left.first === null ? map : null;
 }
 
 const distance = (outcome: ExactOutcome): number => outcome.differentDepartures + outcome.differentFates + outcome.differentMarks + (outcome.samples?.different ?? 0);
