@@ -39,6 +39,8 @@ export interface ChanceRequest {
   readonly startNs: number;
   readonly samples: QueueSamples | null;
   readonly tolerances: Readonly<Record<string, number>>;
+  /** Updates of the timer, by number, that come only after so many events at or after their time: the kernel's interrupts are now and then late. */
+  readonly lateTicks: ReadonlyMap<number, number>;
   /** ns of the run at which to stop; Infinity: at its end. */
   readonly untilNs: number;
   readonly fates: KernelFates;
@@ -113,7 +115,16 @@ export async function replayByChance(request: ChanceRequest): Promise<ChanceOutc
     mtuBytes: request.mtuBytes + 14, rateBps: request.rateBps,
   }, request.startNs);
   const { queue } = steered;
-  const judge = request.samples === null ? null : new SampleJudge(request.samples, queue, kind.state, request.tolerances, originNs, 50_000, () => drops);
+  let ticks = 0, eventsSinceDue = 0, due = -1;
+  const advance = (nowNs: number): void => {
+    while (queue.timerNs <= nowNs) {
+      if (due !== ticks) [due, eventsSinceDue] = [ticks, 0];
+      if (eventsSinceDue < (request.lateTicks.get(ticks) ?? 0)) return;
+      ticks++;
+      queue.tick(queue.timerNs);
+    }
+  };
+  const judge = request.samples === null ? null : new SampleJudge(request.samples, queue, kind.state, request.tolerances, originNs, 50_000, () => drops, advance);
   let seq = 0, departures = 0, own = 0, different = 0, undecidable = 0, kernelDrops = 0, kernelMarks = 0;
   const bins = Array.from({ length: 10 }, () => ({ n: 0, signals: 0, expected: 0, variance: 0 }));
   let lastNs = 0;
@@ -137,7 +148,8 @@ export async function replayByChance(request: ChanceRequest): Promise<ChanceOutc
       lastNs = tNs;
       judge?.before(tNs);
       const nowNs = tNs + originNs;
-      while (queue.timerNs <= nowNs) queue.tick(queue.timerNs);
+      advance(nowNs);
+      eventsSinceDue++;
       const [lo, hi] = [chunk.keyLo[i]!, chunk.keyHi[i]!];
       if (chunk.leaving[i] === 1) {
         if (pending.shift(lo, hi) < 0) {

@@ -103,8 +103,9 @@ export async function replayExactly(request: ExactRequest): Promise<ExactOutcome
   // Far from 0, as the kernel's clock is: its u32 times are then never taken for "not set".
   const originNs = 2 ** 33 + phaseNs;
   const queue: QueueDiscipline = kind.create(request.params, context, originNs);
+  const advance = (nowNs: number): void => { while (queue.timerNs <= nowNs) queue.tick(queue.timerNs); };
   randomNumbers = 0; // those of its creation perturb hashes, which `flowHash` allows for
-  const judge = request.samples === null ? null : new SampleJudge(request.samples, queue, kind.state, request.tolerances, originNs, laterNs, () => ourDrops);
+  const judge = request.samples === null ? null : new SampleJudge(request.samples, queue, kind.state, request.tolerances, originNs, laterNs, () => ourDrops, advance);
   const arrivals: PacketTimes = new PacketTimes();
   let departures = 0, own = 0, differentDepartures = 0, differentMarks = 0, kernelMarks = 0, ourMarks = 0;
   let first: Disagreement | null = null;
@@ -125,7 +126,7 @@ export async function replayExactly(request: ExactRequest): Promise<ExactOutcome
       if (tNs > request.untilNs) break events;
       judge?.before(tNs);
       const nowNs = tNs + originNs;
-      while (queue.timerNs <= nowNs) queue.tick(queue.timerNs);
+      advance(nowNs);
       const [lo, hi, ecn] = [chunk.keyLo[i]!, chunk.keyHi[i]!, chunk.ecn[i]!];
       if (chunk.leaving[i] === 0) {
         const packet = packets.take();

@@ -16,7 +16,7 @@ import { kernelFates, originNs, replayByChance, type ChanceOutcome, type ChanceR
 import { eventsOf, type EventSource } from './events.js';
 import { replayExactly, type ExactOutcome, type ExactRequest } from './exact.js';
 import { kinds, type ChanceKind, type ExactKind } from './kinds.js';
-import { readQueueSamples } from './samples.js';
+import { readQueueSamples, type SampleDifference } from './samples.js';
 
 export const replayName = 'replay.json';
 
@@ -46,6 +46,8 @@ export interface ChanceVerdict extends Judged {
   readonly from: EventSource['from'];
   /** When the discipline's timer went off first after run time 0, as found, ns; null where it has none. */
   readonly timerNs: number | null;
+  /** Updates that agree only when they come after the events of the next moment: undecidable by the record. */
+  readonly lateTicks: number;
   readonly outcome: ChanceOutcome;
 }
 export type Verdict = NotJudged | ExactVerdict | ChanceVerdict;
@@ -74,6 +76,8 @@ export const zLimit = 3.29, decileZLimit = 4.06;
 const mostUndecidable = (departures: number): number => Math.max(3, departures / 1e5);
 /** Flows that may be put elsewhere than the record alone suggests. */
 const mostMoves = 24;
+/** Updates of a timer that may have been late. */
+const mostLateTicks = 8;
 const codelTick = 1024, clockStep = 256;
 
 /** @throws UserError when the run is unknown to it, or has no such bottleneck */
@@ -234,20 +238,28 @@ async function settleBuckets(buckets: Buckets, outcome: ExactOutcome, replay: (m
 const distance = (outcome: ExactOutcome): number => outcome.differentDepartures + outcome.differentFates + outcome.differentMarks + (outcome.samples?.different ?? 0);
 const agrees = (outcome: ExactOutcome): boolean => distance(outcome) === 0;
 
-async function judgeByChance(base: Judged, how: ChanceKind, given: Omit<ChanceRequest, 'startNs' | 'fates'>): Promise<Verdict> {
+async function judgeByChance(base: Judged, how: ChanceKind, given: Omit<ChanceRequest, 'startNs' | 'fates' | 'lateTicks'>): Promise<Verdict> {
   const fates = await kernelFates(given.source);
   const timer = how.timer?.(given.params) ?? null;
   let timerNs: number | null = null;
-  let request: ChanceRequest = { ...given, fates, startNs: originNs };
+  let request: ChanceRequest = { ...given, fates, startNs: originNs, lateTicks: new Map() };
   if (timer !== null) {
     const at = (firstNs: number): ChanceRequest => ({ ...request, startNs: originNs + firstNs - timer.firstNs });
     timerNs = await findTimer(at, timer.periodNs, given);
     if (timerNs === null) return { ...base, verdict: 'not judged', reason: 'the samples do not show when its timer goes off; sample more often (collect: { queue: 1ms })' };
     request = at(timerNs);
   }
-  const outcome = await replayByChance(request);
+  let outcome = await replayByChance(request);
+  let lateTicks = 0;
+  if (timer !== null && timerNs !== null && outcome.samples?.first) {
+    const late = await findLateTicks(request, outcome, timerNs, timer.periodNs);
+    if (late !== null) {
+      outcome = await replayByChance({ ...request, lateTicks: late });
+      lateTicks = late.size;
+    }
+  }
   const agree = outcome.different === 0 && (outcome.samples?.different ?? 0) === 0 && Math.abs(outcome.z) <= zLimit && Math.abs(outcome.worstDecileZ) <= decileZLimit;
-  return { ...base, verdict: agree ? 'agree' : 'disagree', method: 'chance', from: given.source.from, timerNs, outcome };
+  return { ...base, verdict: agree ? 'agree' : 'disagree', method: 'chance', from: given.source.from, timerNs, lateTicks, outcome };
 }
 
 /**
@@ -259,16 +271,21 @@ async function findTimer(at: (firstNs: number) => ChanceRequest, periodNs: numbe
   if (samples === null || column < 0) return null;
   let begin = 0;
   for await (const chunk of source.chunks()) { begin = chunk.t[0]!; break; }
-  let [low, high, reference] = [-Infinity, Infinity, NaN];
+  let reference = NaN;
+  const lows: number[] = [], highs: number[] = [];
   for (let i = 1; i < samples.rows.length; i++) {
     const [before, after] = [samples.rows[i - 1]!, samples.rows[i]!];
     if (before[column] === after[column]) continue;
     if (Number.isNaN(reference)) reference = after[0]!;
     const shift = Math.round((after[0]! - reference) / periodNs) * periodNs;
-    low = Math.max(low, before[0]! - shift);
-    high = Math.min(high, after[0]! - shift);
+    lows.push(before[0]! - shift);
+    highs.push(after[0]! - shift);
   }
-  if (!(low < high)) return null;
+  if (lows.length === 0) return null;
+  // One in a hundred may be an update that came late.
+  const rank = Math.floor(lows.length / 100);
+  const [low, high] = [lows.sort((a, b) => b - a)[rank]!, highs.sort((a, b) => a - b)[rank]!];
+  if (low >= high) return null;
   const back = Math.ceil((low - begin) / periodNs) * periodNs;
   const step = Math.max(clockStep, (1514 * 8e9) / (rateBps ?? 1e9) / 4);
   let best = NaN, least = Infinity;
@@ -280,4 +297,25 @@ async function findTimer(at: (firstNs: number) => ChanceRequest, periodNs: numbe
     if (now === 0) break;
   }
   return best;
+}
+
+/** Updates that came after the next events, where taking them so makes the samples agree further; null when that does not bring them to the end. */
+async function findLateTicks(request: ChanceRequest, outcome: ChanceOutcome, timerNs: number, periodNs: number): Promise<Map<number, number> | null> {
+  const late = new Map<number, number>();
+  let first: SampleDifference | null = outcome.samples!.first;
+  while (first !== null && late.size < mostLateTicks) {
+    const at = first.tNs;
+    const tick = Math.floor((at - timerNs) / periodNs);
+    let next: SampleDifference | null | undefined;
+    for (let events = 1; events <= 3 && next === undefined; events++) {
+      const tried = await replayByChance({ ...request, lateTicks: new Map([...late, [tick, events]]) });
+      const found = tried.samples?.first ?? null;
+      if (found !== null && found.tNs <= at) continue;
+      late.set(tick, events);
+      next = found;
+    }
+    if (next === undefined) return null;
+    first = next;
+  }
+  return first === null ? late : null;
 }

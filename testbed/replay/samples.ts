@@ -63,8 +63,9 @@ export class SampleJudge {
    * @param originNs our clock at run time 0
    * @param laterNs the agent may be sending packets between the time that a sample carries and the asking, and the kernel may
    * send one between reading two of its counters: each value may be from after any event of this long
+   * @param advance runs the queue's timers up to a time on its own clock
    */
-  constructor(private readonly samples: QueueSamples, private readonly queue: QueueDiscipline, stateColumns: readonly string[], tolerances: Readonly<Record<string, number>>, private readonly originNs: number, private readonly laterNs: number, private readonly drops: () => number) {
+  constructor(private readonly samples: QueueSamples, private readonly queue: QueueDiscipline, stateColumns: readonly string[], tolerances: Readonly<Record<string, number>>, private readonly originNs: number, private readonly laterNs: number, private readonly drops: () => number, private readonly advance: (nowNs: number) => void) {
     this.state = new Float64Array(stateColumns.length);
     const column = (name: string): number => samples.columns.indexOf(name);
     for (const name of ['backlog_bytes', 'backlog_packets', 'drops', 'marks']) {
@@ -100,8 +101,11 @@ export class SampleJudge {
       this.judged++;
       this.values += this.compared.length;
       this.met.fill(0);
-      while (this.queue.timerNs <= row[0]! + this.originNs) this.queue.tick(this.queue.timerNs);
+      // An update at the very time of the sample may come before or after it.
+      this.advance(row[0]! + this.originNs - 1);
       this.look(row);
+      this.advance(row[0]! + this.originNs);
+      if (this.held !== null) this.look(row);
       if (this.held !== null && tNs - row[0]! >= this.laterNs) this.differs(row);
     }
   }

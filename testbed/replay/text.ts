@@ -27,7 +27,7 @@ function row(result: ReplayResult, verdict: Verdict): string[] {
   }
   const { arrivals, kernelDrops, kernelMarks, different, undecidable, signals, expected, deviation } = verdict.outcome;
   return [
-    ...first, count(arrivals), count(kernelDrops), count(kernelMarks), count(different), count(undecidable),
+    ...first, count(arrivals), count(kernelDrops), count(kernelMarks), count(different), count(undecidable + verdict.lateTicks),
     `${count(signals)} of ${count(Math.round(expected))} ± ${count(Math.round(zLimit * deviation))}`, sampled, verdict.verdict,
   ];
 }
