@@ -99,5 +99,5 @@ export const kinds: Readonly<Record<string, ExactKind | ChanceKind | UnjudgedKin
   fq: { method: 'none', why: 'it paces by a schedule of its own, and was made for hosts' },
   fq_pie: { method: 'none', why: 'it decides per flow with timers that no record shows' },
   dualpi2: { method: 'none', why: 'it decides by chance at departure' },
-  cake: { method: 'none', why: 'its flow hash chooses among eight ways by secrets that no record shows' },
+  cake: { method: 'none', why: 'it rounds the quantum of every turn at random, which no record shows' },
 };
