@@ -72,6 +72,8 @@ export interface ChanceOutcome {
   readonly samples: SamplesVerdict | null;
 }
 
+/** See SampleJudge. */
+const laterNs = 200_000;
 const [SENT, MARKED] = [1, 2] as const;
 const CE = 3;
 export interface KernelFates { readonly fates: Fates; /** Arrivals from here on may still wait at the end. */ readonly decided: number }
@@ -124,7 +126,7 @@ export async function replayByChance(request: ChanceRequest): Promise<ChanceOutc
       queue.tick(queue.timerNs);
     }
   };
-  const judge = request.samples === null ? null : new SampleJudge(request.samples, queue, kind.state, request.tolerances, originNs, 50_000, () => drops, advance);
+  const judge = request.samples === null ? null : new SampleJudge(request.samples, queue, kind.state, request.tolerances, originNs, laterNs, () => drops, advance);
   let seq = 0, departures = 0, own = 0, different = 0, undecidable = 0, kernelDrops = 0, kernelMarks = 0;
   const bins = Array.from({ length: 10 }, () => ({ n: 0, signals: 0, expected: 0, variance: 0 }));
   let lastNs = 0;
