@@ -30,7 +30,7 @@ describe('testbed replay', function () {
   before(async () => {
     const traffic = '{ reno: { kind: bulk, from: "S[0..3]", to: "D[0..3]", rtt: 20ms, cc: reno, tool: builtin }, marked: { kind: bulk, from: "S[4..5]", to: "D[4..5]", rtt: 30ms, cc: cubic, ecn: true, tool: builtin }, '
       + 'flood: { kind: onoff, from: "S[0]", to: "D[0]", rate: 25mbit, packet: 700B, "on": 300ms, "off": 2s } }';
-    const scenario = (queues: readonly string[], seconds: number, rest: string): string => place.write('replay.yaml', dumbbellText({ pairs: 6, traffic, measure: `{ warmup: 500ms, duration: ${seconds}s }`, more: `vary: { queue: [${queues.join(', ')}] }\n${rest}` }));
+    const scenario = (queues: readonly string[], seconds: number, rest: string): string => place.write('replay.yaml', dumbbellText({ pairs: 6, traffic, measure: `{ warmup: 500ms, duration: ${seconds}s }`, more: `vary: { queue: [${queues.join(', ')}] }\ntcp: { sysctls: { net.core.txrehash: 0 } }\n${rest}` }));
     for (const [queues, seconds, rest] of [[exact, 4, ''], [chance, 7, 'collect: { queue: 1ms }']] as const) {
       const out = place.path(`out-${queues.length}`);
       const ended = await place.testbed(['run', scenario(queues, seconds, rest), '--machine', 'uml', '--no-report', '--out', out], { boundMs: 280_000 });

@@ -37,7 +37,7 @@ export interface ExactVerdict extends Judged {
   readonly undecidable: number;
   /** Where run time 0 lies in the 1024 ns of CoDel's clock; null where no clock matters. */
   readonly phaseNs: number | null;
-  readonly buckets: { readonly queues: number; readonly collisions: Buckets['collisions']; readonly strangers: number } | null;
+  readonly buckets: { readonly queues: number; readonly collisions: Buckets['collisions']; readonly strangers: number; /** A TCP socket that times out takes a new hash, and perhaps another queue: net.core.txrehash is not 0. */ readonly rehash: boolean } | null;
   readonly outcome: ExactOutcome;
 }
 export interface ChanceVerdict extends Judged {
@@ -143,11 +143,11 @@ async function judgeDirection(runDir: string, run: RunJson, plan: Plan, link: Pl
   if (how.method === 'chance') return [await judgeByChance({ ...base, judged: kind }, how, { ...common, kind: aqms.get(kind)!, params, steer: how.steer, tolerances: how.tolerances })];
   const verdicts: Verdict[] = [];
   const judged = [{ kind, params }, ...(how.twins?.(params) ?? [])];
-  for (const one of judged) verdicts.push(await judgeExactly({ ...base, judged: one.kind }, how, { ...common, kind: aqms.get(one.kind)!, params: one.params, tolerances: how.tolerances }));
+  for (const one of judged) verdicts.push(await judgeExactly({ ...base, judged: one.kind }, how, plan.tcp.hostSysctls['net.core.txrehash'] !== '0', { ...common, kind: aqms.get(one.kind)!, params: one.params, tolerances: how.tolerances }));
   return verdicts;
 }
 
-async function judgeExactly(base: Judged, how: ExactKind, given: Omit<ExactRequest, 'flowHash' | 'phaseNs' | 'nudges' | 'stopAtFirst'>): Promise<Verdict> {
+async function judgeExactly(base: Judged, how: ExactKind, rehash: boolean, given: Omit<ExactRequest, 'flowHash' | 'phaseNs' | 'nudges' | 'stopAtFirst'>): Promise<Verdict> {
   let buckets = how.keys === undefined ? null : await findBuckets(given.source, given.untilNs);
   let keys: readonly number[] = [];
   if (buckets !== null) {
@@ -210,7 +210,7 @@ async function judgeExactly(base: Judged, how: ExactKind, given: Omit<ExactReque
   if (outcome.randomNumbers > 0) return { ...base, verdict: 'not judged', reason: `ours drew ${outcome.randomNumbers} random numbers` };
   return {
     ...base, verdict, method: 'exact', from: given.source.from, undecidable, phaseNs: how.clock ? phaseNs : null, outcome,
-    buckets: buckets === null ? null : { queues: buckets.queues, collisions: buckets.collisions, strangers },
+    buckets: buckets === null ? null : { queues: buckets.queues, collisions: buckets.collisions, strangers, rehash },
   };
 }
 

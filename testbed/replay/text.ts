@@ -61,6 +61,9 @@ function remarksOn(result: ReplayResult, verdict: Verdict): string[] {
     const { queues, collisions, strangers } = verdict.buckets;
     out.push(`${name}: ${queues} queues${collisions.length === 0 ? '' : `; shared: ${collisions.map((flows) => flows.join(' + ')).join('; ')}`}${strangers === 0 ? '' : `; ${strangers} packets of unknown flows`}`);
   }
+  if (first !== null && verdict.method === 'exact' && verdict.buckets?.rehash) {
+    out.push(`${name}: a TCP socket that times out may have moved to another queue, which no record shows; to rule it out, run with tcp: { sysctls: { net.core.txrehash: 0 } }`);
+  }
   if (first !== null) out.push(`${name}: first disagreement`, ...disagreementText(first));
   if (samples?.first) out.push(`${name}: first sample that differs: ${sampleText(samples.first)}`);
   return out;
