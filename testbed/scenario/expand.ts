@@ -4,6 +4,7 @@
  * of links, two round-trip times for one pair). Both the loader, to check, and the compiler build on it.
  */
 
+import { parseExpectations } from '../expect/parse.js';
 import type { PlanQueue } from '../plan/plan.js';
 import type { Change } from './events.js';
 import { maxHosts, type HostRange } from './hosts.js';
@@ -306,6 +307,7 @@ export function expand(scenario: Resolved): { readonly expanded: Expanded; reado
     pairRtts(scenario, expanded, parents, rtts, problem);
     checkPackets(scenario, expanded, parents, problem);
     checkEvents(scenario, expanded, rtts, endNs, problem);
+    problems.push(...parseExpectations(scenario.expect ?? [], expanded).problems);
   }
   return { expanded: { ...expanded, pairs, rtts }, problems };
 }
