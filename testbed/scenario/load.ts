@@ -78,17 +78,27 @@ export function loadText(text: string, file: string, options: LoadOptions = {}):
     if (combinations > maxVariants) {
       found.push(locate({ path: ['vary'], message: `${combinations} combinations are too many; expected at most ${maxVariants}` }, source, overlays));
     }
-    const targets = keys.map((key) => {
-      const target = /^(?:vary|seeds|name)\b/.test(key) ? `${key} cannot be varied; expected queue or a path such as topology.links.BL1.rate` : places(root, key);
-      if (typeof target === 'string') found.push(locate({ path: ['vary', key], message: target }, source, overlays));
+    // `a.b, c.d`: several values that change together, each choice a list with one value for each.
+    const groups = keys.map((key) => key.split(',').map((part) => part.trim()));
+    const choices = groups.map((group, i) => values[i]!.map((value, j): Data[] => {
+      if (group.length === 1) return [value];
+      if (Array.isArray(value) && value.length === group.length) return value;
+      found.push(locate({ path: ['vary', keys[i]!, j], message: `${show(value)} is not accepted; expected a list of ${group.length} values, one for each of ${group.join(', ')}` }, source, overlays));
+      return group.map(() => null);
+    }));
+    const all = groups.flat();
+    const targets = groups.map((group, i) => group.map((key) => {
+      const target = /^(?:vary|seeds|name)\b/.test(key) ? `${key} cannot be varied; expected queue or a path such as topology.links.BL1.rate`
+        : all.indexOf(key) !== all.lastIndexOf(key) ? `${key} is varied twice; expected each path once` : places(root, key);
+      if (typeof target === 'string') found.push(locate({ path: ['vary', keys[i]!], message: target }, source, overlays));
       return typeof target === 'string' ? [] : target;
-    });
-    const labels = values.map((list, i) => {
-      const made = label(list);
-      made.forEach((text, j) => {
-        if (made.indexOf(text) !== j) found.push(locate({ path: ['vary', keys[i]!, j], message: `${show(list[j])} is there twice, which would repeat the same run; expected different values` }, source, overlays));
+    }));
+    const labels = groups.map((group, i) => {
+      const whole = label(values[i]!);
+      whole.forEach((text, j) => {
+        if (whole.indexOf(text) !== j) found.push(locate({ path: ['vary', keys[i]!, j], message: `${show(values[i]![j])} is there twice, which would repeat the same run; expected different values` }, source, overlays));
       });
-      return made;
+      return group.length === 1 ? whole.map((text) => [text]) : transposed(group.map((_, g) => label(choices[i]!.map((choice) => choice[g]!))));
     });
     if (found.length > 0) throw new ScenarioError(unique(found));
 
@@ -101,10 +111,12 @@ export function loadText(text: string, file: string, options: LoadOptions = {}):
       for (let i = keys.length - 1; i >= 0; i--) {
         const choice = remainder % values[i]!.length;
         remainder = Math.floor(remainder / values[i]!.length);
-        varied[keys[i]!] = labels[i]![choice]!;
-        for (const path of targets[i]!) {
-          assign(changed, path, cloneData(values[i]![choice]!));
-          own.push({ path, from: { vary: ['vary', keys[i]!, choice] } });
+        for (const [g, key] of groups[i]!.entries()) {
+          varied[key] = labels[i]![choice]![g]!;
+          for (const path of targets[i]![g]!) {
+            assign(changed, path, cloneData(choices[i]![choice]![g]!));
+            own.push({ path, from: { vary: groups[i]!.length === 1 ? ['vary', keys[i]!, choice] : ['vary', keys[i]!, choice, g] } });
+          }
         }
       }
       const { resolved, problems } = check(changed);
@@ -114,7 +126,7 @@ export function loadText(text: string, file: string, options: LoadOptions = {}):
         continue;
       }
       const { vary: _none, seeds: _seeds, ...parts } = resolved;
-      const variant = { ...parts, varied: Object.fromEntries(keys.map((key) => [key, varied[key]!])) };
+      const variant = { ...parts, varied: Object.fromEntries(all.map((key) => [key, varied[key]!])) };
       variants.push(variant);
       origins.set(variant, own);
     }
@@ -192,6 +204,8 @@ function label(values: readonly Data[]): string[] {
   const brief = values.map((value) => (isMap(value) && typeof value['kind'] === 'string' ? value['kind'] : plain(value)));
   return brief.map((text, i) => (brief.indexOf(text) === i && brief.lastIndexOf(text) === i ? text : full(values[i]!)));
 }
+/** Rows to columns; rows of equal length. */
+const transposed = (rows: readonly string[][]): string[][] => (rows[0] ?? []).map((_, j) => rows.map((row) => row[j]!));
 function plain(value: Data): string { return typeof value === 'object' && value !== null ? full(value) : String(value); }
 function full(value: Data): string {
   if (Array.isArray(value)) return `[${value.map(plain).join(',')}]`;
