@@ -6,11 +6,12 @@
 
 import { median } from 'simple-statistics';
 import type { Metrics } from '../analysis/metrics.js';
+import { figuresOf, type Unit } from '../compare/figures.js';
 import { formatBps, formatCount, formatMs, formatPercent, formatSeconds } from '../report/format.js';
 import { compareFigure, type Compared } from '../validate/compare-figure.js';
 import { formatTolerance, type Tolerance } from '../validate/tolerances.js';
 import type { Bound, EngineName, Engines, Expectation, Published, Relation } from './parse.js';
-import type { Figure, Unit } from './metric-names.js';
+import type { Figure } from './metric-names.js';
 import { chosen, scaleTo, type PublishedFigure } from './published.js';
 
 /** What one engine measured. */
@@ -61,11 +62,8 @@ const engineWords: Readonly<Record<EngineName, string>> = { sim: 'simulator', ke
 
 /** The figure of each seed in which it is defined. */
 export function valuesOf(evidence: Evidence, figure: Pick<Figure, 'part' | 'owner' | 'field'>): number[] {
-  return evidence.metrics.flatMap((metrics) => {
-    let at: unknown = metrics[figure.part][figure.owner];
-    for (const key of figure.field.split('.')) at = typeof at === 'object' && at !== null ? (at as Readonly<Record<string, unknown>>)[key] : undefined;
-    return typeof at === 'number' && Number.isFinite(at) ? [at] : [];
-  });
+  const at = `${figure.part}.${figure.owner}.${figure.field}`;
+  return evidence.metrics.flatMap((metrics) => figuresOf(metrics)[at] ?? []);
 }
 
 const overSeeds = (n: number): string => (n > 1 ? `, median of ${n} seeds` : '');
@@ -115,13 +113,13 @@ function judgeEngines(line: Engines, { evidence, byDefault }: JudgeOptions): rea
 export function lineOf(text: string, compared: Compared, unit: Unit): JudgedLine {
   const { sim, kernel, verdict, noise } = compared;
   const said = `simulator ${formatFigure(sim, unit)}, kernel ${formatFigure(kernel, unit)}`;
-  const message = verdict === 'undefined' ? `${said}: no figure on ${sim === null && kernel === null ? 'either side' : 'one side'}`
+  const message = verdict === 'undefined' ? 'neither side has the figure'
     : `${said}${verdict === 'noise' ? `, within the kernel's own spread over seeds (${formatFigure(noise, unit)})` : verdict === 'differs' ? `: ${describeExcess(compared)}` : ''}${overSeeds(compared.n)}`;
   return { text, status: verdict === 'undefined' ? 'unjudged' : verdict === 'differs' ? 'fail' : 'pass', message, measured: sim, wanted: kernel, n: compared.n };
 }
 
 export function describeExcess({ sim, kernel, limit }: Compared): string {
-  if (sim === null || kernel === null) return '';
+  if (sim === null || kernel === null) return 'only one side has it';
   const difference = Math.abs(sim - kernel);
   const relative = kernel === 0 ? null : ((sim - kernel) / Math.abs(kernel)) * 100;
   return `${relative === null ? '' : `${relative > 0 ? '+' : '−'}${Math.abs(relative).toPrecision(2)} %, `}${limit > 0 ? `${(difference / limit).toPrecision(2)} times what is allowed` : 'nothing is allowed'}`;

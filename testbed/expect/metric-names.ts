@@ -4,12 +4,11 @@
  * (`classes.web.fctS.p95`); it must where two parts have one of that name.
  */
 
+import { unitOf, type Unit } from '../compare/figures.js';
 import { sideOf, sides, type Expanded } from '../scenario/expand.js';
 import { enumerate, suggestion } from '../scenario/names.js';
 
 export type Part = 'bottlenecks' | 'classes' | 'probes';
-/** What a figure counts: decides the units a value may be written in. */
-export type Unit = 'ms' | 's' | 'bit/s' | 'ratio' | 'bytes' | 'packets' | 'count';
 
 export interface Figure {
   /** As written. */
@@ -19,6 +18,7 @@ export interface Figure {
   readonly owner: string;
   /** Below it: `queueDelayMs.p99`. */
   readonly field: string;
+  /** Decides the units a value may be written in. */
   readonly unit: Unit;
 }
 
@@ -39,19 +39,6 @@ export const figures: Readonly<Record<Part, readonly string[]>> = {
 };
 /** Of one class at one bottleneck: `BL1.classes.web.lossRatio`. */
 export const classFigures: readonly string[] = ['throughputBps', 'lossRatio', 'markRatio', ...spread('queueDelayMs')];
-
-const ratios = new Set(['utilisation', 'lossRatio', 'markRatio', 'jain', 'jainDropShare', 'lossSynchronisation']);
-
-export function unitOf(field: string): Unit {
-  const words = field.split('.');
-  const last = words.at(-1)!;
-  if (last === 'n') return 'count';
-  if (ratios.has(last)) return 'ratio';
-  if (last.endsWith('Bps')) return 'bit/s';
-  const named = words.find((word) => /(?:Ms|S|Bytes|Packets)$/.test(word));
-  if (named === undefined) return 'count';
-  return named.endsWith('Ms') ? 'ms' : named.endsWith('S') ? 's' : named.endsWith('Bytes') ? 'bytes' : 'packets';
-}
 
 /** What a scenario's runs will have figures of. */
 export interface FigureOwners { readonly bottlenecks: readonly string[]; readonly classes: readonly string[]; readonly probes: readonly string[] }

@@ -8,13 +8,14 @@
  *     - published ~ sim: { source: results/a.json, tolerance: 10%, where: { workload: 4 long }, figures: { utilisation: BL1.utilisation } }
  */
 
+import type { Unit } from '../compare/figures.js';
 import type { Expanded } from '../scenario/expand.js';
 import type { Expectations } from '../scenario/expect.js';
 import { enumerate, suggestion } from '../scenario/names.js';
 import { show, type Path, type Problem } from '../scenario/problem.js';
 import { parsePackets, parseRate, parseSize, parseTime } from '../units.js';
 import type { Tolerance } from '../validate/tolerances.js';
-import { findFigure, ownersOf, type Figure, type FigureOwners, type Unit } from './metric-names.js';
+import { findFigure, ownersOf, type Figure, type FigureOwners } from './metric-names.js';
 
 export type EngineName = 'sim' | 'kernel';
 export type Relation = '>=' | '<=' | '>' | '<' | '=' | '!=';

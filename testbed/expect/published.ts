@@ -7,6 +7,7 @@
  * The other keys of an entry say which experiment it is of; `where` of an expectation and what a scenario varies choose by them.
  */
 
+import type { Unit } from '../compare/figures.js';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { z } from 'zod';
@@ -16,7 +17,6 @@ import type { Problem } from '../scenario/problem.js';
 import type { Tolerance } from '../validate/tolerances.js';
 import { expand } from '../scenario/expand.js';
 import { parseExpectations, type Published } from './parse.js';
-import type { Unit } from './metric-names.js';
 
 export interface PublishedFigure {
   /** The source's name of it. */

@@ -4,7 +4,10 @@ import { median } from 'simple-statistics';
 import { noiseFloor } from './noise.js';
 import { allowed, type Tolerance } from './tolerances.js';
 
-/** `agrees`: inside the tolerance. `noise`: outside, but no further apart than two kernel runs of other seeds. */
+/**
+ * `agrees`: inside the tolerance. `noise`: outside, but no further apart than two sets of kernel runs with other seeds.
+ * `differs`: beyond both, or only one side has the figure. `undefined`: neither has it.
+ */
 export type Verdict = 'agrees' | 'noise' | 'differs' | 'undefined';
 
 export interface Compared {
@@ -25,7 +28,7 @@ export function compareFigure(sim: readonly number[], kernel: readonly number[],
   const [s, k] = [sim.length > 0 ? median([...sim]) : null, kernel.length > 0 ? median([...kernel]) : null];
   const n = Math.min(sim.length, kernel.length);
   const noise = noiseFloor(kernel);
-  if (s === null || k === null) return { sim: s, kernel: k, limit: 0, noise, verdict: 'undefined', n };
+  if (s === null || k === null) return { sim: s, kernel: k, limit: 0, noise, verdict: s === null && k === null ? 'undefined' : 'differs', n };
   const limit = allowed(tolerance, k);
   const difference = Math.abs(s - k);
   // Figures carry seven digits: the last may not decide.
