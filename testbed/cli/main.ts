@@ -15,6 +15,7 @@ const commands: Readonly<Record<string, { readonly summary: string; readonly loa
   plan: { summary: 'show everything a scenario will do, as JSON or as a shell script', load: () => import('./plan.js') },
   list: { summary: 'list the runs recorded so far', load: () => import('./list.js') },
   show: { summary: 'show the figures of a run', load: () => import('./show.js') },
+  compare: { summary: 'compare runs or sets: figures, distributions, what is inside the noise', load: () => import('./compare.js') },
   kernel: { summary: 'build, list and remove User-Mode Linux kernels', load: () => import('./kernel.js') },
   doctor: { summary: 'say what this machine has and lacks', load: () => import('./doctor.js') },
   clean: { summary: 'remove what crashed runs left behind, and only that', load: () => import('./clean.js') },

@@ -7,7 +7,8 @@
 /** Keys at the top of metrics.json that say what the run was, not what it measured. */
 const identity = new Set(['schema', 'engine', 'seed', 'name', 'varied', 'windowS', 'cut', 'precision']);
 
-export type Unit = 'ms' | 's' | 'bit/s' | 'bytes' | 'packets' | 'ratio' | 'count';
+/** `ratio`: 0 … 1, shown in per cent; `index`: Jain's, 0 … 1, shown as it is. */
+export type Unit = 'ms' | 's' | 'bit/s' | 'bytes' | 'packets' | 'ratio' | 'index' | 'count';
 
 export type Figures = Readonly<Record<string, number | null>>;
 
@@ -56,7 +57,8 @@ export function unitOf(path: string): Unit {
     if (/Bps$/.test(word)) return 'bit/s';
     if (/Bytes$/.test(word)) return 'bytes';
     if (/Packets$/.test(word) || word === 'packets') return 'packets';
-    if (/Ratio$/.test(word) || /^(utilisation|lossSynchronisation)$/.test(word) || /^jain/.test(word)) return 'ratio';
+    if (/^jain/.test(word)) return 'index';
+    if (/Ratio$/.test(word) || /^(utilisation|lossSynchronisation)$/.test(word)) return 'ratio';
   }
   return 'count';
 }
