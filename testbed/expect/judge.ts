@@ -7,7 +7,7 @@
 import { median } from 'simple-statistics';
 import type { Metrics } from '../analysis/metrics.js';
 import { figuresOf, type Unit } from '../compare/figures.js';
-import { formatBps, formatCount, formatMs, formatPercent, formatSeconds } from '../report/format.js';
+import { formatValue } from '../compare/wording.js';
 import { compareFigure, type Compared } from '../validate/compare-figure.js';
 import { formatTolerance, type Tolerance } from '../validate/tolerances.js';
 import type { Bound, EngineName, Engines, Expectation, Published, Relation } from './parse.js';
@@ -82,7 +82,7 @@ function judgeBound(line: Bound, { evidence }: JudgeOptions): JudgedLine[] {
     if (values.length === 0 || own.missing !== null) return [{ text, status: 'unjudged', message: own.missing ?? whyNone(own, line.figure, engine), measured: null, wanted: line.value, n: values.length }];
     const measured = median(values);
     const met = holds(measured, line.relation, line.value);
-    return [{ text, status: met ? 'pass' : 'fail', message: `${formatFigure(measured, line.figure.unit)}${overSeeds(values.length)}`, measured, wanted: line.value, n: values.length }];
+    return [{ text, status: met ? 'pass' : 'fail', message: `${formatValue(line.figure.unit, measured)}${overSeeds(values.length)}`, measured, wanted: line.value, n: values.length }];
   });
 }
 
@@ -102,19 +102,22 @@ function judgeEngines(line: Engines, { evidence, byDefault }: JudgeOptions): rea
   if (sim === undefined || kernel === undefined) return [{ text: line.text, status: 'elsewhere', message: 'needs both engines: testbed validate', measured: null, wanted: null, n: 0 }];
   if (line.figures.length === 0) return byDefault?.() ?? [];
   return line.figures.map(({ figure, tolerance }) => {
-    const text = `${line.text}: ${figure.text} within ${formatTolerance(tolerance, figure.unit === 'ratio' || figure.unit === 'count' ? '' : figure.unit)}`;
+    const text = `${line.text}: ${figure.text} within ${formatTolerance(tolerance, unitName(figure.unit))}`;
     const missing = kernel.missing ?? sim.missing;
     if (missing !== null) return { text, status: 'unjudged' as const, message: missing, measured: null, wanted: null, n: 0 };
     return lineOf(text, compareFigure(valuesOf(sim, figure), valuesOf(kernel, figure), tolerance), figure.unit);
   });
 }
 
+/** A unit as written after a number; ratios and counts have none. */
+export const unitName = (unit: Unit): string => (unit === 'ratio' || unit === 'index' || unit === 'count' ? '' : unit);
+
 /** A comparison of both engines as a line. */
 export function lineOf(text: string, compared: Compared, unit: Unit): JudgedLine {
   const { sim, kernel, verdict, noise } = compared;
-  const said = `simulator ${formatFigure(sim, unit)}, kernel ${formatFigure(kernel, unit)}`;
+  const said = `simulator ${formatValue(unit, sim)}, kernel ${formatValue(unit, kernel)}`;
   const message = verdict === 'undefined' ? 'neither side has the figure'
-    : `${said}${verdict === 'noise' ? `, within the kernel's own spread over seeds (${formatFigure(noise, unit)})` : verdict === 'differs' ? `: ${describeExcess(compared)}` : ''}${overSeeds(compared.n)}`;
+    : `${said}${verdict === 'noise' ? `, within the kernel's own spread over seeds (${formatValue(unit, noise)})` : verdict === 'differs' ? `: ${describeExcess(compared)}` : ''}${overSeeds(compared.n)}`;
   return { text, status: verdict === 'undefined' ? 'unjudged' : verdict === 'differs' ? 'fail' : 'pass', message, measured: sim, wanted: kernel, n: compared.n };
 }
 
@@ -139,21 +142,9 @@ function judgePublished(line: Published, { evidence, sources, varied }: JudgeOpt
     const tolerance = inOurs(line.tolerance ?? entry.tolerance ?? { relative: 0.1, absolute: null }, line.tolerance === null ? scale : 1);
     const limit = Math.max((tolerance.relative ?? 0) * Math.abs(wanted), tolerance.absolute ?? 0);
     const met = entry.relation === 'below' ? measured < wanted + limit : entry.relation === 'above' ? measured > wanted - limit : Math.abs(measured - wanted) <= limit;
-    const message = `${formatFigure(measured, figure.unit)}${overSeeds(values.length)}, allowed ±${formatFigure(limit, figure.unit)}${!met && entry.missed !== null ? `; known: ${entry.missed}` : ''}`;
+    const message = `${formatValue(figure.unit, measured)}${overSeeds(values.length)}, allowed ±${formatValue(figure.unit, limit)}${!met && entry.missed !== null ? `; known: ${entry.missed}` : ''}`;
     return { text, status: met ? 'pass' : entry.missed !== null ? 'known' : 'fail', message, measured, wanted, n: values.length };
   });
 }
 
 const inOurs = ({ relative, absolute }: Tolerance, scale: number): Tolerance => ({ relative, absolute: absolute === null ? null : absolute * scale });
-
-export function formatFigure(value: number | null, unit: Unit): string {
-  switch (unit) {
-    case 'ms': return formatMs(value);
-    case 's': return formatSeconds(value);
-    case 'bit/s': return formatBps(value);
-    case 'ratio': return formatPercent(value);
-    case 'packets': return value === null ? formatCount(value) : `${formatCount(value)} packets`;
-    case 'bytes': return value === null ? formatCount(value) : `${formatCount(value)} bytes`;
-    case 'count': return formatCount(value);
-  }
-}

@@ -148,10 +148,10 @@ function parsePublished(text: string, engine: EngineName, value: Inner, owners: 
 }
 
 const valueWords: Readonly<Record<Unit, string>> = {
-  'ms': 'a time such as 20ms', 's': 'a time such as 1.5s', 'bit/s': 'a rate such as 19mbit', 'ratio': 'a number such as 0.95, or 95%',
+  'ms': 'a time such as 20ms', 's': 'a time such as 1.5s', 'bit/s': 'a rate such as 19mbit', 'ratio': 'a number such as 0.95, or 95%', 'index': 'a number such as 0.95',
   'bytes': 'a size such as 60kB', 'packets': 'packets such as 20p', 'count': 'a number such as 3',
 };
-const toleranceWords = (unit: Unit): string => `a percentage such as 10%, ${unit === 'ratio' || unit === 'count' ? 'a number' : valueWords[unit]}, or both: 10% or ${{ 'ms': '1ms', 's': '10ms', 'bit/s': '1mbit', 'ratio': '0.01', 'bytes': '1kB', 'packets': '2p', 'count': '3' }[unit]}`;
+const toleranceWords = (unit: Unit): string => `a percentage such as 10%, ${unit === 'ratio' || unit === 'index' || unit === 'count' ? 'a number' : valueWords[unit]}, or both: 10% or ${{ 'ms': '1ms', 's': '10ms', 'bit/s': '1mbit', 'ratio': '0.01', 'index': '0.01', 'bytes': '1kB', 'packets': '2p', 'count': '3' }[unit]}`;
 
 const plain = (text: string): number | undefined => {
   const value = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/.test(text) ? Number(text) : undefined;
@@ -175,7 +175,7 @@ export function parseValue(text: string, unit: Unit): number | undefined {
     case 'ratio': return percent(text) ?? plain(text);
     case 'bytes': return finite(parseSize(text));
     case 'packets': return parsePackets(text) ?? plain(text);
-    case 'count': return plain(text);
+    case 'index': case 'count': return plain(text);
   }
 }
 

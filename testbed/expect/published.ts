@@ -7,11 +7,11 @@
  * The other keys of an entry say which experiment it is of; `where` of an expectation and what a scenario varies choose by them.
  */
 
-import type { Unit } from '../compare/figures.js';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { z } from 'zod';
 import { projectFile } from '../../kernel/project.js';
+import type { Unit } from '../compare/figures.js';
 import type { Scenario } from '../scenario/scenario.js';
 import type { Problem } from '../scenario/problem.js';
 import type { Tolerance } from '../validate/tolerances.js';
@@ -68,7 +68,7 @@ export function readPublished(file: string): readonly PublishedFigure[] | string
 
 const toBase: Readonly<Record<string, readonly [number, readonly Unit[]]>> = {
   'ns': [1e-9, ['ms', 's']], 'us': [1e-6, ['ms', 's']], 'ms': [1e-3, ['ms', 's']], 's': [1, ['ms', 's']],
-  '%': [0.01, ['ratio']], '': [1, ['ratio', 'count', 'packets', 'bytes']], 'packets': [1, ['packets', 'count']],
+  '%': [0.01, ['ratio']], '': [1, ['ratio', 'index', 'count', 'packets', 'bytes']], 'packets': [1, ['packets', 'count']],
   'bit/s': [1, ['bit/s']], 'kbit/s': [1e3, ['bit/s']], 'Mbit/s': [1e6, ['bit/s']], 'Gbit/s': [1e9, ['bit/s']], 'B': [1, ['bytes']], 'kB': [1e3, ['bytes']],
 };
 

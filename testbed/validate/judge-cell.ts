@@ -4,13 +4,12 @@
  */
 
 import { unitOf, type Unit } from '../compare/figures.js';
-import { median } from 'simple-statistics';
 import type { Metrics } from '../analysis/metrics.js';
-import { judge, lineOf, valuesOf, type Evidence, type JudgedLine } from '../expect/judge.js';
+import { judge, lineOf, unitName, valuesOf, type Evidence, type JudgedLine } from '../expect/judge.js';
 import type { Part } from '../expect/metric-names.js';
 import type { Cell } from './cells.js';
 import { compareFigure, type Compared } from './compare-figure.js';
-import { defaultTolerances, formatTolerance, leastUtilisation, type DefaultTolerance } from './tolerances.js';
+import { defaultTolerances, formatTolerance, leastUtilisation } from './tolerances.js';
 
 export type CellStatus = 'pass' | 'fail' | 'invalid';
 
@@ -64,11 +63,8 @@ function compareByDefault(cell: Cell, kernel: Evidence, sim: Evidence): Compared
   }));
 }
 
-/** Whether a bottleneck has traffic to speak of on either engine. */
-function carries(owner: string, metrics: readonly Metrics[]): boolean {
-  const utilisations = metrics.flatMap(({ bottlenecks }) => bottlenecks[owner]?.utilisation ?? []);
-  return utilisations.length > 0 && (median(utilisations) >= leastUtilisation || Math.max(...utilisations) >= leastUtilisation);
-}
+/** Whether a bottleneck has traffic to speak of in any run. */
+const carries = (owner: string, metrics: readonly Metrics[]): boolean => metrics.some(({ bottlenecks }) => (bottlenecks[owner]?.utilisation ?? 0) >= leastUtilisation);
 
 function off({ sim, kernel, limit }: Compared): number | null {
   if (sim === null || kernel === null) return null;
@@ -82,6 +78,4 @@ export function worst({ figures }: CellVerdict): ComparedFigure | null {
   return counted.reduce<ComparedFigure | null>((most, next) => (most === null || (next.off ?? Infinity) > (most.off ?? Infinity) ? next : most), null);
 }
 
-export const tolerancesText = (unitOfTolerance: (tolerance: DefaultTolerance) => string = (tolerance) => unitName(unitOf(tolerance.figure))): string =>
-  defaultTolerances.map((tolerance) => `${tolerance.title} ${formatTolerance(tolerance, unitOfTolerance(tolerance))}`).join(', ');
-const unitName = (unit: Unit): string => (unit === 'ratio' || unit === 'count' ? '' : unit);
+export const tolerancesText = (): string => defaultTolerances.map((tolerance) => `${tolerance.title} ${formatTolerance(tolerance, unitName(unitOf(tolerance.figure)))}`).join('; ');

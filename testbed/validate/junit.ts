@@ -3,7 +3,8 @@
  * be judged an `error`. Form: the Jenkins/Ant schema that GitHub, GitLab and Jenkins read.
  */
 
-import { describeExcess, formatFigure } from '../expect/judge.js';
+import { formatValue } from '../compare/wording.js';
+import { describeExcess } from '../expect/judge.js';
 import type { Validation, ValidatedCell } from './validation.js';
 
 export function junitXml(validation: Validation): string {
@@ -34,10 +35,10 @@ const element = (name: 'failure' | 'error' | 'system-out', message: string, text
   `      <${name}${name === 'system-out' ? '' : ` message="${escapeXml(message.split('\n')[0]!)}"`}>${escapeXml(text)}</${name}>\n`;
 
 function outcome(cell: ValidatedCell): string {
-  const differing = cell.figures.filter(({ verdict }) => verdict === 'differs').map((figure) => `${figure.owner} ${figure.title}: simulator ${formatFigure(figure.sim, figure.unit)}, kernel ${formatFigure(figure.kernel, figure.unit)} (${describeExcess(figure)})`);
+  const differing = cell.figures.filter(({ verdict }) => verdict === 'differs').map((figure) => `${figure.owner} ${figure.title}: simulator ${formatValue(figure.unit, figure.sim)}, kernel ${formatValue(figure.unit, figure.kernel)} (${describeExcess(figure)})`);
   const unmet = cell.lines.filter(({ status }) => status === 'fail').map(({ text, message }) => `${text}: ${message}`);
   const told = [...differing, ...unmet, ...(cell.replay?.status === 'fail' ? [`decision replay: ${cell.replay.message}`] : [])];
-  const figures = cell.figures.map(({ owner, title, unit, sim, kernel, verdict }) => `${owner} ${title}: simulator ${formatFigure(sim, unit)}, kernel ${formatFigure(kernel, unit)}: ${verdict}`).join('\n');
+  const figures = cell.figures.map(({ owner, title, unit, sim, kernel, verdict }) => `${owner} ${title}: simulator ${formatValue(unit, sim)}, kernel ${formatValue(unit, kernel)}: ${verdict}`).join('\n');
   return `${cell.status === 'fail' ? element('failure', told.join('; '), told.join('\n')) : cell.status === 'invalid' ? element('error', cell.problem ?? 'could not be judged', cell.problem ?? 'could not be judged') : ''}${
     figures === '' ? '' : element('system-out', '', figures)}`;
 }

@@ -1,6 +1,6 @@
 /** The outcome of a validation as one self-contained page: a row a cell, what is off and by how much, links to the runs' pages. */
 
-import { formatFigure } from '../expect/judge.js';
+import { formatValue } from '../compare/wording.js';
 import { dash } from '../report/format.js';
 import { page, table, type Cell as TableCell } from '../report/page.js';
 import { escapeHtml } from '../report/svg.js';
@@ -9,7 +9,7 @@ import { worst } from './judge-cell.js';
 import { countCells, type Validation, type ValidatedCell } from './validation.js';
 
 /** Beside the pages' common style: verdicts in words, with colour only added. */
-const style = '<style>.verdict{display:inline-block;border-radius:5px;padding:0 7px;font-weight:600}td.why{text-align:left}.cells td:last-child{text-align:left}.cells td small{white-space:normal}.off{font-weight:600;color:var(--bad)}.noise{color:var(--warn)}.links a{margin-right:8px;white-space:nowrap}</style>';
+const style = '<style>.verdict{display:inline-block;border-radius:5px;padding:0 7px;font-weight:600}.cells th:nth-child(2),.cells td:nth-child(2),.cells th:nth-child(3),.cells td:nth-child(3),.cells th:last-child,.cells td:last-child,.lines th,.lines td{text-align:left}.cells td{min-width:72px}.cells td:nth-child(3){min-width:130px}.cells td small{white-space:normal}.off{font-weight:600;color:var(--bad)}.noise{color:var(--warn)}.links a{margin-right:8px;white-space:nowrap}</style>';
 const tone = { pass: 'good', fail: 'bad', invalid: 'warn' } as const;
 
 export function validationPage(validation: Validation): string {
@@ -49,7 +49,7 @@ function row(cell: ValidatedCell, columns: readonly string[], hasReplay: boolean
     ...columns.map((column): TableCell => {
       const figure = cell.figures.find(({ owner, title }) => `${owner} ${title}` === column);
       if (figure === undefined) return dash;
-      const text = `${escapeHtml(formatFigure(figure.sim, figure.unit))}<small>${escapeHtml(formatFigure(figure.kernel, figure.unit))}</small>`;
+      const text = `${escapeHtml(formatValue(figure.unit, figure.sim))}<small>${escapeHtml(formatValue(figure.unit, figure.kernel))}</small>`;
       return { html: figure.verdict === 'differs' ? `<span class="off">${text}</span>` : figure.verdict === 'noise' ? `<span class="noise">${text}</span>` : text };
     }),
     ...(hasReplay ? [cell.replay === null ? dash : { html: `${verdict(cell.replay.status)}<small>${escapeHtml(cell.replay.message)}</small>` }] : []),
@@ -61,5 +61,10 @@ function expectations(cells: readonly ValidatedCell[]): string {
   const lines = cells.flatMap((cell) => cell.lines.map((line) => ({ cell, line })));
   if (lines.length === 0) return '';
   const words = { pass: ['pass', 'good'], fail: ['fail', 'bad'], unjudged: ['not judged', 'warn'], known: ['known', 'warn'], elsewhere: ['not here', 'warn'] } as const;
-  return `<h2>Expectations</h2>${table(['Cell', 'Expected', '', 'Measured'], lines.slice(0, 500).map(({ cell, line }) => [cell.title, { html: escapeHtml(line.text) }, { html: `<span class="verdict ${words[line.status][1]}">${words[line.status][0]}</span>` }, line.message]))}${lines.length > 500 ? `<p class="dim">and ${lines.length - 500} more in validation.json</p>` : ''}`;
+  const shown = (some: typeof lines): string => (some.length === 0 ? '' : `<div class="lines">${table(['Cell', 'Expected', '', 'Measured'], some.slice(0, mostLines).map(({ cell, line }) => [cell.title, line.text, { html: `<span class="verdict ${words[line.status][1]}">${words[line.status][0]}</span>` }, line.message]))}</div>${some.length > mostLines ? `<p class="dim">and ${some.length - mostLines} more in validation.json</p>` : ''}`);
+  const met = lines.filter(({ line }) => line.status === 'pass');
+  const others = lines.filter(({ line }) => line.status !== 'pass');
+  return `<h2>Expectations</h2><p>${met.length} of ${lines.length} hold.</p>${shown(others)}${met.length === 0 ? '' : `<details><summary>Those that hold</summary>${shown(met)}</details>`}`;
 }
+
+const mostLines = 500;

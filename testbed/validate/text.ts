@@ -1,7 +1,7 @@
 /** The outcome of a validation for a terminal, and as a Markdown table for the documentation. */
 
 import pc from 'picocolors';
-import { formatFigure } from '../expect/judge.js';
+import { formatValue } from '../compare/wording.js';
 import { formatVaried } from '../report/format.js';
 import { textTable } from '../report/terminal.js';
 import { worst, type ComparedFigure } from './judge-cell.js';
@@ -14,11 +14,12 @@ const paint = (cell: ValidatedCell, text: string): string => (cell.status === 'p
 export function offText(figure: ComparedFigure): string {
   const { sim, kernel, off } = figure;
   if (sim === null || kernel === null) return 'one side only';
-  const relative = kernel === 0 ? '' : `${sim >= kernel ? '+' : '−'}${Number((Math.abs((sim - kernel) / kernel) * 100).toPrecision(2))} %`;
+  // Of next to nothing any difference is many percent; the tolerance's absolute part decides there.
+  const relative = kernel === 0 || Math.abs(sim - kernel) > 10 * Math.abs(kernel) ? '' : `${sim >= kernel ? '+' : '−'}${Number((Math.abs((sim - kernel) / kernel) * 100).toPrecision(2))} %`;
   return `${relative}${relative && off !== null ? ', ' : ''}${off === null ? '' : off === Infinity ? 'none allowed' : `${Number(off.toPrecision(2))} × tolerance`}`;
 }
 
-const describe = (figure: ComparedFigure): string => `${figure.owner} ${figure.title} ${formatFigure(figure.sim, figure.unit)} / ${formatFigure(figure.kernel, figure.unit)} (${offText(figure)}${figure.verdict === 'noise' ? ', within noise' : ''})`;
+const describe = (figure: ComparedFigure): string => `${figure.owner} ${figure.title} ${formatValue(figure.unit, figure.sim)} / ${formatValue(figure.unit, figure.kernel)} (${offText(figure)}${figure.verdict === 'noise' ? ', within noise' : ''})`;
 
 /** One line as a cell is judged. */
 export function cellLine(cell: ValidatedCell): string {
@@ -88,7 +89,7 @@ export function markdownTable(validation: Validation, { paths, set, only }: { re
       ...titles.map((title) => {
         const figure = cell.figures.find((one) => `${one.owner} ${one.title}` === title);
         if (figure === undefined) return '';
-        const text = `${formatFigure(figure.sim, figure.unit)} / ${formatFigure(figure.kernel, figure.unit)}`;
+        const text = `${formatValue(figure.unit, figure.sim)} / ${formatValue(figure.unit, figure.kernel)}`;
         return figure.verdict === 'differs' ? `**${text}**` : figure.verdict === 'noise' ? `*${text}*` : text;
       }),
     ])),

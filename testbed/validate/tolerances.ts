@@ -28,7 +28,7 @@ export const defaultTolerances: readonly DefaultTolerance[] = [
   { of: 'classes', figure: 'fctS.p50', title: 'completion, median', relative: 0.1, absolute: null },
 ];
 
-/** A bottleneck below this utilisation on both engines (an ACK path) is not compared: there is no queue to speak of. */
+/** A bottleneck below this utilisation in every run (an ACK path) is not compared: there is no queue to speak of. */
 export const leastUtilisation = 0.1;
 
 /** The most a tolerance allows at this reference value, in the figure's unit, noise left out. */

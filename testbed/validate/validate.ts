@@ -3,10 +3,13 @@
  * by side over the cores; what was run before and is the same is not run again.
  */
 
+import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
 import pc from 'picocolors';
+import { compareFromDisk } from '../compare/comparison.js';
+import { comparisonPageName, writeComparison } from '../compare/write.js';
 import { UserError } from '../errors.js';
 import { evidenceOf, type RanRun } from '../expect/expectations-json.js';
 import type { EngineName } from '../expect/parse.js';
@@ -17,7 +20,7 @@ import { kernelEngine, type Engine } from '../run/engine.js';
 import { gitCommit } from '../run/git-commit.js';
 import { interruptible } from '../run/interrupt.js';
 import { clockTime } from '../run/progress.js';
-import { makeFolders } from '../run/run-folder.js';
+import { makeFolders, runFolderName } from '../run/run-folder.js';
 import { executeJobs } from '../run/run-set.js';
 import { simulatorEngine } from '../run/simulator-engine.js';
 import { StatusLine } from '../run/status-line.js';
@@ -194,6 +197,10 @@ async function conclude(cell: Cell, own: readonly Wanted[], options: ValidateOpt
       break;
     }
   }
+  if (options.keep || verdict.status === 'fail') {
+    const page = await compared(cell, runs, options);
+    if (page !== null) reports.unshift({ title: 'compared', href: below(page) });
+  }
   if (!options.keep) for (const { runDir } of [...runs.kernel, ...runs.sim]) Store.dropRecords(runDir);
   return {
     title: cell.title, file: cell.file, scenario: cell.scenario.name, varied: cellVaried(cell.variant.varied), seeds: cell.scenario.seeds,
@@ -201,6 +208,25 @@ async function conclude(cell: Cell, own: readonly Wanted[], options: ValidateOpt
     runs: { kernel: runs.kernel.map(({ runDir }) => below(runDir)), sim: runs.sim.map(({ runDir }) => below(runDir)) },
     tookS: own.reduce((sum, { folder }) => sum + tookS(folder), 0),
   };
+}
+
+/** The page of `testbed compare` of a cell's runs: distributions and curves beside the figures. null: it cannot be made. */
+async function compared(cell: Cell, runs: Readonly<Record<EngineName, readonly RanRun[]>>, options: ValidateOptions): Promise<string | null> {
+  const kernels = createHash('sha256').update(runs.kernel.map(({ runDir }) => path.basename(runDir)).join()).digest('hex').slice(0, 6);
+  const folder = path.join(path.resolve(options.out), 'compared', cell.scenario.name, `${runFolderName(planOf(cell, runs.kernel[0]!.seed)).replace(/-?seed\d+$/, '') || 'all'}-${kernels}`);
+  const page = path.join(folder, comparisonPageName);
+  const records = [...runs.kernel, ...runs.sim].every(({ runDir }) => fs.existsSync(path.join(runDir, 'packets.parquet')));
+  // Without every packet there is nothing to draw that the page of last time does not have.
+  if (!records && fs.existsSync(page)) return page;
+  try {
+    const sides = [runs.kernel, runs.sim].map((side) => side.map(({ runDir }) => runDir));
+    if (sides.flat().some((runDir) => runDir.includes(','))) return null; // a comma parts the runs of a side
+    const result = await compareFromDisk(sides.map((side) => side.join(',')), { resultsDir: options.out, allow: [], labels: ['kernel', 'simulator'], distributions: records });
+    return (await writeComparison(result, options.out, folder, records)).page;
+  } catch (error) {
+    if (error instanceof UserError) return null; // it refuses what is not comparable: the figures above are all there is to say
+    throw error;
+  }
 }
 
 function tookS(folder: string): number {
