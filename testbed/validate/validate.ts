@@ -124,6 +124,10 @@ export async function validate(options: ValidateOptions): Promise<number> {
       onEnd: async (index, result) => {
         const run = toRun[index]!;
         active.delete(index);
+        if (codeVersion(run.engine) !== making[run.engine].code) {
+          fs.rmSync(result.runDir, { recursive: true, force: true });
+          throw new UserError('testbed was built anew while it validated, so runs would be of two versions: give the command again, it goes on where it stopped', 2);
+        }
         store.keep(run.folder, result.runDir);
         if (result.status === 'incomplete') return;
         run.done = true;
