@@ -4,7 +4,7 @@
  *
  * Differences from Linux:
  * - truesize is a model (truesize.ts). As in Linux, being over memory_limit is only counted: nothing is dropped for it.
- * - The update timer is exact (see pie.ts), and all flows are updated at once; Linux does at most 2048 a jiffy.
+ * - All flows are updated at once; Linux does at most 2048 a jiffy.
  * - No tc filters and no classification by skb->priority: the flow is the packet's flow key.
  */
 
@@ -52,7 +52,7 @@ class FqPie extends Discipline {
   ) {
     super(context);
     for (let i = 0; i < flowCount; i++) this.flows.push(new Flow());
-    this.timerNs = startNs + FIRST_UPDATE_NS;
+    this.timerNs = this.timerAfter(startNs, FIRST_UPDATE_NS);
   }
 
   override enqueue(packet: QueuedPacket, nowNs: number): void {
@@ -118,7 +118,7 @@ class FqPie extends Discipline {
   override tick(nowNs: number): void {
     const { flows, params } = this;
     for (let i = 0; i < flows.length; i++) flows[i]!.update(params, flows[i]!.queue.bytes);
-    this.timerNs = nowNs + this.tupdateNs;
+    this.timerNs = this.timerAfter(nowNs, this.tupdateNs);
   }
 
   override readState(into: Float64Array): void {

@@ -1,9 +1,9 @@
 /**
  * PIE: RFC 8033, as Linux 6.12 has it (net/sched/sch_pie.c; the algorithm is in pie-core.ts).
  *
- * Differences from Linux: the update timer is exact. Linux's runs on jiffies: with CONFIG_HZ=100 its 15 ms become
- * 20 ms (usecs_to_jiffies() rounds up), with 250 they become 16 ms. To compare with such a kernel, set `tupdate`
- * to a whole number of its jiffies.
+ * Differences from Linux: none where the caller times kernel timers (`context.timerNs`). Linux's update timer runs on jiffies:
+ * usecs_to_jiffies() rounds 15 ms up to 2 of CONFIG_HZ=100, and a timer set in its own handler fires at the end of the
+ * last, 3 jiffies later: every 30 ms (4 + 1 jiffies of HZ=250: 20 ms). Without `context.timerNs` it is exact.
  */
 
 import { pie as qdisc } from '../testbed/qdiscs/pie.js';
@@ -34,7 +34,7 @@ class Pie extends Discipline {
     startNs: number,
   ) {
     super(context);
-    this.timerNs = startNs + FIRST_UPDATE_NS;
+    this.timerNs = this.timerAfter(startNs, FIRST_UPDATE_NS);
   }
 
   override enqueue(packet: QueuedPacket, nowNs: number): void {
@@ -76,7 +76,7 @@ class Pie extends Discipline {
 
   override tick(nowNs: number): void {
     this.vars.update(this.params, this.backlogBytes);
-    this.timerNs = nowNs + this.tupdateNs;
+    this.timerNs = this.timerAfter(nowNs, this.tupdateNs);
   }
 
   override readState(into: Float64Array): void {

@@ -6,7 +6,7 @@
  * As in Linux, an idle period begins when dequeue is asked and finds nothing. Under HTB the kernel never asks an
  * empty leaf: whoever imitates that must not ask either.
  *
- * Differences from Linux: the adaptive timer is exact; Linux's runs on jiffies.
+ * Differences from Linux: none where the caller times kernel timers (`context.timerNs`: the adaptive timer runs on jiffies).
  */
 
 import { bytesPerSecond } from '../testbed/qdiscs/parameters.js';
@@ -41,7 +41,7 @@ class Red extends Discipline {
   ) {
     super(context);
     this.vars.startIdle(startNs);
-    if (adaptive) this.timerNs = startNs + ADAPT_NS;
+    if (adaptive) this.timerNs = this.timerAfter(startNs, ADAPT_NS);
   }
 
   override enqueue(packet: QueuedPacket, nowNs: number): void {
@@ -81,7 +81,7 @@ class Red extends Discipline {
 
   override tick(nowNs: number): void {
     this.params.adapt(this.vars.averageAt(this.params, nowNs));
-    this.timerNs = nowNs + ADAPT_NS;
+    this.timerNs = this.timerAfter(nowNs, ADAPT_NS);
   }
 
   override readState(into: Float64Array): void {
