@@ -14,6 +14,7 @@ const commands: Readonly<Record<string, { readonly summary: string; readonly loa
   validate: { summary: 'does the simulator say what the kernel does? both engines, compared', load: () => import('./validate.js') },
   plan: { summary: 'show everything a scenario will do, as JSON or as a shell script', load: () => import('./plan.js') },
   list: { summary: 'list the runs recorded so far', load: () => import('./list.js') },
+  fetch: { summary: 'bring the records of a remote run whose connection was lost', load: () => import('./fetch.js') },
   show: { summary: 'show the figures of a run', load: () => import('./show.js') },
   compare: { summary: 'compare runs or sets: figures, distributions, what is inside the noise', load: () => import('./compare.js') },
   kernel: { summary: 'build, list and remove User-Mode Linux kernels', load: () => import('./kernel.js') },
