@@ -23,9 +23,10 @@ const ADAPT_NS = 500e6;
 /** context.mtuBytes is psched_mtu(): the IP MTU and this. */
 export const ETHERNET_HEADER = 14;
 
-class Red extends Discipline {
+export class Red extends Discipline {
   private readonly queue = new PacketFifo();
-  private readonly vars = new RedVars();
+  /** Replaced or watched by who follows a kernel's decisions (testbed/replay). */
+  protected vars = new RedVars();
   private early = 0;
   private pdrop = 0;
 
