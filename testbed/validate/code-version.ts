@@ -11,13 +11,14 @@ import { selectKernel } from '../../kernel/select.js';
 import type { EngineName } from '../expect/parse.js';
 
 /** Where the code of an engine begins: what executes, and what turns its records into figures. */
-const entries: Readonly<Record<EngineName, readonly string[]>> = {
+const entries: Readonly<Record<EngineName | 'replay', readonly string[]>> = {
   sim: ['simulator/worker.js', 'testbed/records/ingest.js', 'testbed/analysis/metrics.js'],
+  replay: ['testbed/replay/replay.js'],
   kernel: ['agent.mjs', 'testbed/records/ingest.js', 'testbed/analysis/metrics.js'],
 };
 
 /** @returns hexadecimal digits */
-export function codeVersion(engine: EngineName, dist = projectFile('dist')): string {
+export function codeVersion(engine: EngineName | 'replay', dist = projectFile('dist')): string {
   const files = new Set<string>();
   const follow = (file: string): void => {
     if (files.has(file) || !fs.existsSync(file)) return;

@@ -24,9 +24,11 @@ export function junitXml(validation: Validation): string {
 
 interface Tally { readonly tests: number; readonly failures: number; readonly errors: number; readonly time: number }
 const countsOf = (cells: readonly ValidatedCell[], bad: number): Tally => ({
-  tests: cells.length + bad, failures: cells.filter(({ status }) => status === 'fail').length, errors: cells.filter(({ status }) => status === 'invalid').length + bad,
+  tests: cells.length + bad, failures: cells.filter(failed).length, errors: cells.filter(({ status }) => status === 'invalid').length + bad,
   time: cells.reduce((sum, { tookS }) => sum + tookS, 0),
 });
+/** Layer 2 alone may fail a cell too. */
+const failed = ({ status, replay }: ValidatedCell): boolean => status === 'fail' || (status === 'pass' && replay?.status === 'fail');
 const attributes = ({ tests, failures, errors, time }: Tally): string => `tests="${tests}" failures="${failures}" errors="${errors}" skipped="0" time="${time.toFixed(3)}"`;
 
 const testCase = (name: string, className: string, time: number, inner: string): string =>
@@ -39,7 +41,7 @@ function outcome(cell: ValidatedCell): string {
   const unmet = cell.lines.filter(({ status }) => status === 'fail').map(({ text, message }) => `${text}: ${message}`);
   const told = [...differing, ...unmet, ...(cell.replay?.status === 'fail' ? [`decision replay: ${cell.replay.message}`] : [])];
   const figures = cell.figures.map(({ owner, title, unit, sim, kernel, verdict }) => `${owner} ${title}: simulator ${formatValue(unit, sim)}, kernel ${formatValue(unit, kernel)}: ${verdict}`).join('\n');
-  return `${cell.status === 'fail' ? element('failure', told.join('; '), told.join('\n')) : cell.status === 'invalid' ? element('error', cell.problem ?? 'could not be judged', cell.problem ?? 'could not be judged') : ''}${
+  return `${failed(cell) ? element('failure', told.join('; '), told.join('\n')) : cell.status === 'invalid' ? element('error', cell.problem ?? 'could not be judged', cell.problem ?? 'could not be judged') : ''}${
     figures === '' ? '' : element('system-out', '', figures)}`;
 }
 

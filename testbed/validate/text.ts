@@ -36,6 +36,8 @@ export function summaryLines(validation: Validation): string[] {
   const total = cells.length;
   const lines = [pc.bold(`${total} cells: ${pass} pass, ${fail} fail, ${invalid} invalid${bad.length > 0 ? `; ${bad.length} file${bad.length === 1 ? '' : 's'} could not be run` : ''}`)];
   if (total > 0) lines.push(`${percent(inside, total)} inside every tolerance, ${percent(pass - inside, total)} more within the kernel's own spread over seeds`);
+  const replayed = cells.flatMap(({ replay }) => replay ?? []);
+  if (replayed.length > 0) lines.push(`decision replay: ${replayed.filter(({ status }) => status === 'pass').length} of ${replayed.length} cells agree`);
   lines.push(pc.dim(`tolerances: ${validation.tolerances}`));
   const byTitle = figureCounts(cells);
   if (byTitle.length > 0) lines.push('', textTable(['Figure', 'cells', 'inside', 'noise', 'differ'], byTitle.map(({ title, agrees, noise, differs }) => [title, String(agrees + noise + differs), String(agrees), String(noise), String(differs)])));
@@ -75,16 +77,18 @@ export function markdownTable(validation: Validation, { paths, set, only }: { re
   const titles = [...new Set(cells.flatMap(({ figures }) => figures.map(({ owner, title }) => `${owner} ${title}`)))];
   const several = new Set(cells.map(({ scenario }) => scenario)).size > 1;
   const seeds = [...new Set(cells.map((cell) => cell.seeds.length))];
+  const replayed = cells.some(({ replay }) => replay !== null);
   return [
     '# Simulator against kernel', '',
     `Made by \`testbed validate ${words.join(' ')} --table FILE\`; do not edit.`, '',
     `Linux ${validation.kernel ?? 'unknown'} (${validation.machine}, virtual time) against the simulator, ${cells.length} cells, ${seeds.length === 1 ? `${seeds[0]} seed${seeds[0] === 1 ? '' : 's'}` : `${Math.min(...seeds)} to ${Math.max(...seeds)} seeds`} each. ${validation.method}`, '',
     `Tolerances (the larger of the two where there are two): ${validation.tolerances}.`, '',
     `**${percent(pass, cells.length || 1)} of the cells pass** (${pass} of ${cells.length}): ${inside} inside every tolerance, ${pass - inside} more within the noise; ${fail} fail, ${invalid} could not be judged.`, '',
+    ...(replayed ? [`Decision replay (layer 2: our queue fed the arrivals and departures of the kernel's first seed) agrees in ${cells.filter(({ replay }) => replay?.status === 'pass').length} of the ${cells.filter(({ replay }) => replay !== null).length} cells whose queue can be judged so.`, ''] : []),
     ...table(['figure', 'cells', 'inside', 'within noise', 'differ'], figureCounts(cells).map(({ title, agrees, noise, differs }) => [title, String(agrees + noise + differs), String(agrees), String(noise), String(differs)])),
     ...(byVaried(cells).length > 0 ? ['## Where', '', ...table(['', 'cells', 'pass', 'fail', 'invalid'], byVaried(cells).map((group) => { const own = countCells(group.cells); return [`${group.key} ${group.value}`, String(group.cells.length), String(own.pass), String(own.fail), String(own.invalid)]; }))] : []),
     '## Every cell', '', 'Each figure: simulator / kernel, medians over seeds. **Bold**: differs. *Italics*: beyond the tolerance, within the noise.', '',
-    ...table([...(several ? ['scenario'] : []), ...(keys.length > 0 ? keys.map(shortKey) : several ? [] : ['scenario']), 'verdict', ...titles], cells.map((cell) => [
+    ...table([...(several ? ['scenario'] : []), ...(keys.length > 0 ? keys.map(shortKey) : several ? [] : ['scenario']), 'verdict', ...titles, ...(replayed ? ['replay'] : [])], cells.map((cell) => [
       ...(several || keys.length === 0 ? [cell.scenario] : []), ...keys.map((key) => cell.varied[key] ?? ''), cell.status,
       ...titles.map((title) => {
         const figure = cell.figures.find((one) => `${one.owner} ${one.title}` === title);
@@ -92,6 +96,7 @@ export function markdownTable(validation: Validation, { paths, set, only }: { re
         const text = `${formatValue(figure.unit, figure.sim)} / ${formatValue(figure.unit, figure.kernel)}`;
         return figure.verdict === 'differs' ? `**${text}**` : figure.verdict === 'noise' ? `*${text}*` : text;
       }),
+      ...(replayed ? [cell.replay?.status ?? ''] : []),
     ])),
     ...unmetLines(cells), ...(validation.bad.length > 0 ? ['## Not run', '', ...validation.bad.map(({ message }) => `- ${message.replaceAll('\n', ' ')}`), ''] : []),
   ].join('\n');

@@ -29,6 +29,7 @@ import { codeVersion, kernelVersion } from './code-version.js';
 import { judgeCell, tolerancesText } from './judge-cell.js';
 import { junitXml } from './junit.js';
 import { validationPage } from './page.js';
+import { replayOf } from './replay.js';
 import { Store, type Making } from './store.js';
 import { cellLine, markdownTable, summaryLines } from './text.js';
 import { exitCode, type Validation, type ValidatedCell } from './validation.js';
@@ -189,6 +190,7 @@ async function conclude(cell: Cell, own: readonly Wanted[], options: ValidateOpt
   });
   const runs = { kernel: ran('kernel'), sim: ran('sim') };
   const verdict = judgeCell(cell, { kernel: evidenceOf(runs.kernel), sim: evidenceOf(runs.sim) });
+  const replay = runs.kernel[0] === undefined ? null : await replayOf(runs.kernel[0].runDir);
   const below = (folder: string): string => path.relative(path.resolve(options.out), folder);
   const reports: { title: string; href: string }[] = [];
   for (const engine of ['kernel', 'sim'] as const) {
@@ -208,7 +210,7 @@ async function conclude(cell: Cell, own: readonly Wanted[], options: ValidateOpt
   if (!options.keep) for (const { runDir } of [...runs.kernel, ...runs.sim]) Store.dropRecords(runDir);
   return {
     title: cell.title, file: cell.file, scenario: cell.scenario.name, varied: cellVaried(cell.variant.varied), seeds: cell.scenario.seeds,
-    ...verdict, replay: null, reports,
+    ...verdict, replay, reports,
     runs: { kernel: runs.kernel.map(({ runDir }) => below(runDir)), sim: runs.sim.map(({ runDir }) => below(runDir)) },
     tookS: own.reduce((sum, { folder }) => sum + tookS(folder), 0),
   };

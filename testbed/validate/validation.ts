@@ -53,9 +53,9 @@ export function countCells(cells: readonly ValidatedCell[]): Counts {
   return { pass: of('pass'), fail: of('fail'), invalid: of('invalid'), inside: cells.filter((cell) => cell.status === 'pass' && cell.figures.every(({ verdict }) => verdict === 'agrees')).length };
 }
 
-/** 0: every cell passes. 1: one does not. 2: something could not be judged. 130: interrupted. */
+/** 0: every cell passes. 1: one does not, or its replay does not. 2: something could not be judged. 130: interrupted. */
 export function exitCode({ cells, bad, interrupted }: Validation): number {
   if (interrupted) return 130;
   const { fail, invalid } = countCells(cells);
-  return invalid > 0 || bad.length > 0 || cells.some(({ replay }) => replay?.status === 'invalid') ? 2 : fail > 0 ? 1 : 0;
+  return invalid > 0 || bad.length > 0 || cells.some(({ replay }) => replay?.status === 'invalid') ? 2 : fail > 0 || cells.some(({ replay }) => replay?.status === 'fail') ? 1 : 0;
 }
