@@ -148,18 +148,18 @@ describe('RED', () => {
     assert.equal(count({ ecn: true, nodrop: true }, 40, 0).dropped, 0);
   });
 
-  it('adapts max_p every 0.5 s: up by a quarter, at most 1 %, when the average is high; down to nine tenths when low', () => {
+  it('adapts max_p every HZ / 2 jiffies (0.51 s): up by a quarter, at most 1 %, when the average is high; down to nine tenths when low', () => {
     const ctx = context();
     const queue = create('red', { ...PARAMS, adaptive: true }, ctx);
-    assert.equal(queue.timerNs, 500e6);
+    assert.equal(queue.timerNs, 510e6);
     const start = stateOf('red', queue, 0)['max_p']!;
     assert.ok(Math.abs(start - 0.02) < 1e-9);
     hold(queue, ctx, 55, 20_000);
-    queue.tick(500e6);
+    queue.tick(510e6);
     assert.ok(Math.abs(stateOf('red', queue, 0)['max_p']! - 0.025) < 1e-9);
-    assert.equal(queue.timerNs, 1000e6);
+    assert.equal(queue.timerNs, 1020e6);
     hold(queue, ctx, 5, 30_000);
-    queue.tick(1000e6);
+    queue.tick(1020e6);
     assert.ok(Math.abs(stateOf('red', queue, 0)['max_p']! - 0.0225) < 1e-8);
     runTimers(queue, 60e9);
     const least = stateOf('red', queue, 0)['max_p']!;

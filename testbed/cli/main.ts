@@ -17,6 +17,7 @@ const commands: Readonly<Record<string, { readonly summary: string; readonly loa
   fetch: { summary: 'bring the records of a remote run whose connection was lost', load: () => import('./fetch.js') },
   show: { summary: 'show the figures of a run', load: () => import('./show.js') },
   compare: { summary: 'compare runs or sets: figures, distributions, what is inside the noise', load: () => import('./compare.js') },
+  replay: { summary: "compare each decision of a kernel's queue with ours", load: () => import('./replay.js') },
   kernel: { summary: 'build, list and remove User-Mode Linux kernels', load: () => import('./kernel.js') },
   doctor: { summary: 'say what this machine has and lacks', load: () => import('./doctor.js') },
   clean: { summary: 'remove what crashed runs left behind, and only that', load: () => import('./clean.js') },

@@ -12,7 +12,7 @@
 import type { AqmContext, AqmKind, QueueDiscipline } from '../../aqm/aqm.js';
 import { PendingByKey } from '../records/match.js';
 import type { EventSource } from './events.js';
-import { Fates, ReplayPacket, ReplayPackets } from './packet.js';
+import { Fates, ReplayPackets, type ReplayPacket } from './packet.js';
 import { SampleJudge, type QueueSamples, type SamplesVerdict } from './samples.js';
 
 const CE = 3;
@@ -101,7 +101,7 @@ export async function replayExactly(request: ExactRequest): Promise<ExactOutcome
     rateBps: request.rateBps,
   };
   // Far from 0, as the kernel's clock is: its u32 times are then never taken for "not set".
-  const originNs = 2 ** 30 + phaseNs;
+  const originNs = 2 ** 33 + phaseNs;
   const queue: QueueDiscipline = kind.create(request.params, context, originNs);
   randomNumbers = 0; // those of its creation perturb hashes, which `flowHash` allows for
   const judge = request.samples === null ? null : new SampleJudge(request.samples, queue, kind.state, request.tolerances, originNs, laterNs, () => ourDrops);

@@ -1,6 +1,7 @@
 /** What can be judged, and how: one line a queue discipline of the kernel. */
 
 import { perturbHash } from '../../aqm/integer.js';
+import { timerNs } from '../../aqm/jiffies.js';
 import type { Plan } from '../plan/plan.js';
 import type { Steer } from './chance.js';
 import { steerByProb, steerRed } from './steered.js';
@@ -31,7 +32,7 @@ export interface ChanceKind {
   readonly steer: Steer;
   readonly tolerances: Readonly<Record<string, number>>;
   /** Its timer, ns, as the kernel runs it; the run's record does not show when it first went off, so that is searched for. */
-  readonly timer?: (params: Params) => { readonly periodNs: number; readonly firstNs: number; readonly params: Params };
+  readonly timer?: (params: Params) => { readonly periodNs: number; /** From the creation of the queue to the first time. */ readonly firstNs: number };
   readonly refuse?: (params: Params) => string | null;
 }
 export interface UnjudgedKind { readonly method: 'none'; readonly why: string }
@@ -59,8 +60,6 @@ function sfqKeys(count: number, params: Params): { readonly keys: readonly numbe
   return { keys, params: { ...params, flows, divisor } };
 }
 
-const HZ_NS = 10e6; // HZ is 100 in every UML (arch/um/Kconfig)
-const jiffies = (ns: number): number => Math.ceil(ns / HZ_NS) * HZ_NS;
 
 export const kinds: Readonly<Record<string, ExactKind | ChanceKind | UnjudgedKind>> = {
   pfifo: {
@@ -90,8 +89,8 @@ export const kinds: Readonly<Record<string, ExactKind | ChanceKind | UnjudgedKin
   },
   pie: {
     method: 'chance', steer: steerByProb, tolerances: { prob: 1e-9, delay: 1000, avg_dq_rate: 0, packets_in: 0, dropped: 0, overlimit: 0, maxq: 0 },
-    // pie_timer() counts jiffies; the first update comes HZ / 2 after the queue was made.
-    timer: (params) => ({ periodNs: jiffies(Number(params['tupdate'] ?? 15e6)), firstNs: 500e6, params: { ...params, tupdate: jiffies(Number(params['tupdate'] ?? 15e6)) } }),
+    // sch_pie.c: mod_timer() by `tupdate` in jiffies, the first time by HZ / 2.
+    timer: (params) => ({ periodNs: timerNs(Number(params['tupdate'] ?? 15e6)), firstNs: timerNs(500e6) }),
     refuse: (params) => (params['bytemode'] === true ? 'bytemode: the state shows the probability before the packet size is counted in' : null),
   },
   sfb: { method: 'none', why: 'its Bloom filters hash with secrets that no record shows' },

@@ -102,12 +102,16 @@ function readPlan(runDir: string): Plan {
   }
 }
 
+/** What makes a run's figures worthless but not its packet records: what flows and wires did is all the same to a queue. */
+const harmless: ReadonlySet<string> = new Set(['ecn', 'netem-dropped']);
+
 /** Why nothing can be said, or null. */
 function unfit(run: RunJson, plan: Plan, direction: PlanDirection): string | null {
   const queue = direction.queue!;
   if (run.engine === 'sim') return 'a run of the simulator: its queue is that of aqm/ already; replay a run of a kernel (testbed run)';
   if (run.clock !== 'virtual') return 'a run in real time: the record does not show the instants at which the kernel decided; run it with --machine uml --clock virtual';
-  if (run.status !== 'complete') return `the run is ${run.status}: its records may have holes${run.error === undefined ? '' : ` (${run.error})`}; run it again`;
+  const damage = run.findings.find(({ level, rule }) => level !== 'warning' && !harmless.has(rule));
+  if (run.status !== 'complete' && !(run.status === 'invalid' && damage === undefined)) return `the run is ${run.status}: its records may not show what its queue did${damage === undefined ? '' : ` (${damage.message})`}; run it again`;
   if (queue.in !== 'kernel') return 'the queue was no qdisc of the kernel';
   if (queue.kind === 'raw') return "a queue in tc's own words: its parameters are not known here; name the discipline in the scenario";
   if (plan.events.some((event) => event.direction === direction.name && event.set.queue !== undefined)) return 'an event changes the queue while it runs, which the kernel does in place; leave the event out';
@@ -236,8 +240,9 @@ async function judgeByChance(base: Judged, how: ChanceKind, given: Omit<ChanceRe
   let timerNs: number | null = null;
   let request: ChanceRequest = { ...given, fates, startNs: originNs };
   if (timer !== null) {
-    const at = (firstNs: number): ChanceRequest => ({ ...request, params: timer.params, startNs: originNs + firstNs - timer.firstNs });
+    const at = (firstNs: number): ChanceRequest => ({ ...request, startNs: originNs + firstNs - timer.firstNs });
     timerNs = await findTimer(at, timer.periodNs, given);
+    if (timerNs === null) return { ...base, verdict: 'not judged', reason: 'the samples do not show when its timer goes off; sample more often (collect: { queue: 1ms })' };
     request = at(timerNs);
   }
   const outcome = await replayByChance(request);
@@ -245,27 +250,34 @@ async function judgeByChance(base: Judged, how: ChanceKind, given: Omit<ChanceRe
   return { ...base, verdict: agree ? 'agree' : 'disagree', method: 'chance', from: given.source.from, timerNs, outcome };
 }
 
-/** When within its period the kernel's timer went off: where the fewest samples of the first seconds of traffic differ, coarsely and then finely. */
-async function findTimer(at: (firstNs: number) => ChanceRequest, periodNs: number, given: Pick<ChanceRequest, 'source' | 'rateBps'>): Promise<number> {
+/**
+ * When the kernel's timer goes off, ns of the run, before the first event: samples between which the probability changed
+ * bracket it, all together closely; inside, where the fewest samples of the first seconds of traffic differ.
+ */
+async function findTimer(at: (firstNs: number) => ChanceRequest, periodNs: number, { samples, source, rateBps }: Pick<ChanceRequest, 'source' | 'samples' | 'rateBps'>): Promise<number | null> {
+  const column = samples?.columns.indexOf('prob') ?? -1;
+  if (samples === null || column < 0) return null;
   let begin = 0;
-  for await (const chunk of given.source.chunks()) { begin = chunk.t[0]!; break; }
-  const cost = async (firstNs: number, seconds: number): Promise<number> => {
-    const { samples, different } = await replayByChance({ ...at(firstNs), untilNs: begin + seconds * 1e9 });
-    return (samples?.different ?? 0) + different;
-  };
-  const packetNs = (1514 * 8e9) / (given.rateBps ?? 1e9);
-  let best = 0, least = Infinity;
-  const steps = Math.min(400, Math.ceil(periodNs / packetNs));
-  for (let i = 0; i < steps; i++) {
-    const candidate = Math.round((i * periodNs) / steps);
-    const now = await cost(candidate, 8);
-    if (now < least) [best, least] = [candidate, now];
+  for await (const chunk of source.chunks()) { begin = chunk.t[0]!; break; }
+  let [low, high, reference] = [-Infinity, Infinity, NaN];
+  for (let i = 1; i < samples.rows.length; i++) {
+    const [before, after] = [samples.rows[i - 1]!, samples.rows[i]!];
+    if (before[column] === after[column]) continue;
+    if (Number.isNaN(reference)) reference = after[0]!;
+    const shift = Math.round((after[0]! - reference) / periodNs) * periodNs;
+    low = Math.max(low, before[0]! - shift);
+    high = Math.min(high, after[0]! - shift);
   }
-  for (let width = periodNs / steps; width > clockStep && least > 0; width /= 2) {
-    for (const candidate of [best - width / 2, best + width / 2]) {
-      const now = await cost(Math.round(candidate), 8);
-      if (now < least) [best, least] = [Math.round(candidate), now];
-    }
+  if (!(low < high)) return null;
+  const back = Math.ceil((low - begin) / periodNs) * periodNs;
+  const step = Math.max(clockStep, (1514 * 8e9) / (rateBps ?? 1e9) / 4);
+  let best = NaN, least = Infinity;
+    // From 512 ns before the latest it can have been: a sample is seldom asked for later than that after its time.
+  for (let candidate = high - 2 * clockStep; candidate > low; candidate -= step) {
+    const { samples: judged, different } = await replayByChance({ ...at(Math.round(candidate - back)), untilNs: begin + 3e9 });
+    const now = (judged?.different ?? 0) + different;
+    if (now < least) [best, least] = [Math.round(candidate - back), now];
+    if (now === 0) break;
   }
   return best;
 }

@@ -100,6 +100,7 @@ export class SampleJudge {
       this.judged++;
       this.values += this.compared.length;
       this.met.fill(0);
+      while (this.queue.timerNs <= row[0]! + this.originNs) this.queue.tick(this.queue.timerNs);
       this.look(row);
       if (this.held !== null && tNs - row[0]! >= this.laterNs) this.differs(row);
     }
