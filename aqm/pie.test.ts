@@ -80,7 +80,7 @@ class PieOracle {
 describe('PIE', () => {
   for (const dqRateEstimator of [false, true]) {
     for (const bytemode of [false, true]) {
-      it(`computes every probability and decision as 64-bit integers do (rate estimator ${dqRateEstimator}, byte mode ${bytemode})`, () => {
+      it(`layer 1: computes every probability and decision as 64-bit integers do (rate estimator ${dqRateEstimator}, byte mode ${bytemode})`, () => {
         const params: PieParams = { target: Math.floor(15e6 / 64), alpha: 2, beta: 20, bytemode, dqRateEstimator, mtuBytes: 1514 };
         const vars = new PieVars(), oracle = new PieOracle(params);
         const random = randomSource(11), same = randomSource(4711), sameAgain = randomSource(4711);

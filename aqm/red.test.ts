@@ -44,7 +44,7 @@ describe('RED', () => {
     assert.ok(chi2 < 27.9, `chi-square ${chi2}: ${bins}`);
   });
 
-  it('averages as avg + w (q − avg) and in the integers of the kernel', () => {
+  it('layer 1: averages as avg + w (q − avg) and in the integers of the kernel', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 12 }), fc.array(fc.integer({ min: 0, max: 2_000_000 }), { minLength: 1, maxLength: 300 }), (wlog, backlogs) => {
         const params = new RedParams(30_000, 90_000, wlog, 1, 0, null), vars = new RedVars();
@@ -60,7 +60,7 @@ describe('RED', () => {
     );
   });
 
-  it('decides on every packet as the integers of the kernel do, adapting max_p as well', () => {
+  it('layer 1: decides on every packet as the integers of the kernel do, adapting max_p as well', () => {
     const random = randomSource(31), same = randomSource(6), sameAgain = randomSource(6);
     const [min, max, wlog, maxP] = [30_000, 90_000, 5, Math.floor(0.1 * 2 ** 32)];
     const params = new RedParams(min, max, wlog, maxP, 0, null), vars = new RedVars();
