@@ -1,5 +1,6 @@
 /** `testbed compare A B …`: two or more runs or sets side by side, A being the reference; refuses what is not comparable. */
 
+import { InvalidArgumentError, Option } from 'commander';
 import type { Command } from 'commander';
 import pc from 'picocolors';
 import { StatusLine } from '../run/status-line.js';
@@ -14,7 +15,15 @@ interface Options {
   readonly all?: true;
   readonly json?: true;
   readonly figuresOnly?: true;
+  readonly atLeast: number;
   readonly failOutsideNoise?: true;
+}
+
+/** `2%` or `0.02`. @throws InvalidArgumentError for commander to print */
+function share(text: string): number {
+  const match = /^\s*(\d*\.?\d+)\s*(%?)\s*$/.exec(text);
+  if (match === null) throw new InvalidArgumentError('expected a share such as 2% or 0.02');
+  return Number(match[1]) / (match[2] === '%' ? 100 : 1);
 }
 
 /** Exit code of --fail-outside-noise. */
@@ -34,6 +43,7 @@ export function register(program: Command): void {
     .option('--all', 'print every figure')
     .option('--json', 'print comparison.json')
     .option('--figures-only', 'no distributions and no plots: reads no packets')
+    .addOption(new Option('--at-least <percent>', 'list and fail on figures only if they differ by this share of the reference').argParser(share).default(0.001, '0.1%'))
     .option('--fail-outside-noise', `exit with ${outsideNoise} when a figure is outside the noise with all judged together (Holm, family-wise 5 %)`)
     .action(async (reference: string, others: string[], options: Options) => { process.exitCode = await compare([reference, ...others], options); });
 }
@@ -53,14 +63,18 @@ async function compare(given: readonly string[], options: Options): Promise<numb
   else {
     const { comparisonText } = await import('../compare/text.js');
     const columns = process.stdout.isTTY ? process.stdout.columns : Infinity;
-    process.stdout.write(`${comparisonText(comparison, { all: options.all ?? false, columns })}\npage: ${files.page}\n`);
+    process.stdout.write(`${comparisonText(comparison, { all: options.all ?? false, columns, atLeast: options.atLeast })}\npage: ${files.page}\n`);
   }
   if (!options.failOutsideNoise) return 0;
+  const { figureName, isMaterial } = await import('../compare/wording.js');
+  const { formatPercent } = await import('../report/format.js');
   if (comparison.familyWise.judged === 0) {
     process.stderr.write(`${pc.red('--fail-outside-noise')}: there is no noise estimate to judge by (one seed a side); run more seeds\n`);
     return outsideNoise;
   }
-  if (comparison.familyWise.outside.length === 0) return 0;
-  process.stderr.write(`${pc.red('outside the noise')}: ${comparison.familyWise.outside.slice(0, 10).map(({ figure, side }) => `${figure} (${comparison.sides[side]!.label})`).join(', ')}${comparison.familyWise.outside.length > 10 ? ', …' : ''}\n`);
+  const material = isMaterial(options.atLeast);
+  const outside = comparison.familyWise.outside.filter(({ cell, side, figure }) => material(comparison.cells[cell]!.comparisons.find((one) => one.side === side)!.figures.find((one) => one.figure === figure)!));
+  if (outside.length === 0) return 0;
+  process.stderr.write(`${pc.red('outside the noise')} by ${formatPercent(options.atLeast)} or more: ${outside.slice(0, 10).map(({ figure, side }) => `${figureName(figure)} (${comparison.sides[side]!.label})`).join(', ')}${outside.length > 10 ? `, and ${outside.length - 10} more` : ''}\n`);
   return outsideNoise;
 }

@@ -19,6 +19,7 @@ const commands: Readonly<Record<string, { readonly summary: string; readonly loa
   compare: { summary: 'compare runs or sets: figures, distributions, what is inside the noise', load: () => import('./compare.js') },
   replay: { summary: "compare each decision of a kernel's queue with ours", load: () => import('./replay.js') },
   kernel: { summary: 'build, list and remove User-Mode Linux kernels', load: () => import('./kernel.js') },
+  image: { summary: 'build the image of hosts in containers', load: () => import('./image.js') },
   doctor: { summary: 'say what this machine has and lacks', load: () => import('./doctor.js') },
   clean: { summary: 'remove what crashed runs left behind, and only that', load: () => import('./clean.js') },
   schema: { summary: "print the scenario files' JSON Schema, for editors", load: () => import('./schema.js') },

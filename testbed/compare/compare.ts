@@ -47,7 +47,7 @@ export interface FigureDifference {
   readonly ci95: readonly [number, number] | null;
   /** The difference that seeds alone stay within 95 times in 100; null when no side has two seeds. */
   readonly noise: number | null;
-  /** Two-sided p of the same test (Welch's t over seeds); null when `noise` is. */
+  /** Two-sided p of the same test (Welch's t over seeds; a permutation of seeds where no value varies); null when `noise` is. */
   readonly p: number | null;
   readonly verdict: Verdict;
 }
@@ -73,7 +73,7 @@ export const assumptions: readonly string[] = [
   'The unit is the run: one value of a figure a seed. Seeds are taken to be independent draws of the same workload.',
   'Difference: mean over seeds; of runs of the same seed (same start times, sizes and arrivals) where the seeds match, else of the two means.',
   '95 % interval: percentile bootstrap of that difference over seeds (2000 resamples, fixed generator). With fewer than about 8 seeds it is too narrow.',
-  'Noise: 97.5 % quantile of Student’s t × standard error of the difference of two means, from the variation over seeds within each side (Welch; degrees of freedom rounded down). Assumes values over seeds near normal; a side with one seed takes the other’s variation.',
+  'Noise: 97.5 % quantile of Student’s t × standard error of the difference of two means, from the variation over seeds within each side (Welch; degrees of freedom rounded down). Assumes values over seeds near normal; a side with one seed takes the other’s variation. Where nothing varies within the sides, p is that of a permutation of seeds.',
   'Each figure is judged on its own at 95 %: of figures that do not differ, about one in twenty falls outside the noise by chance, and figures of one queue move together.',
 ];
 

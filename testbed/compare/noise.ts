@@ -5,7 +5,7 @@
 
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
-import { mean, quantileSorted, sampleStandardDeviation } from 'simple-statistics';
+import { mean, quickselect, sampleStandardDeviation } from 'simple-statistics';
 import { bootstrapResamples } from '../analysis/bootstrap.js';
 import { significantDigits } from '../analysis/round.js';
 import { studentT } from './student-t.js';
@@ -26,9 +26,11 @@ export function sideOf(values: readonly number[]): Side {
   return { n: values.length, mean: mean([...values]), sd: deviation(values), min: Math.min(...values), max: Math.max(...values) };
 }
 
+const constant = (values: readonly number[]): boolean => values.every((value) => value === values[0]);
+
 /** null with fewer than two values. */
 const deviation = (values: readonly number[]): number | null =>
-  values.length < 2 ? null : values.every((value) => value === values[0]) ? 0 : sampleStandardDeviation([...values]);
+  values.length < 2 ? null : constant(values) ? 0 : sampleStandardDeviation([...values]);
 
 /** Which values each resample takes, by n and stream: the same for every figure, so that equal data give equal intervals. */
 const resamplesOf = new Map<string, Uint32Array>();
@@ -50,8 +52,9 @@ function resamples(n: number, stream: number): Uint32Array {
 export function bootstrapDifference(a: readonly number[], b: readonly number[], paired: boolean): { readonly difference: number; readonly ci95: readonly [number, number] | null } {
   const difference = paired ? mean(a.map((value, i) => b[i]! - value)) : mean([...b]) - mean([...a]);
   if (a.length < 2 || b.length < 2) return { difference, ci95: null };
-  const drawn = new Float64Array(bootstrapResamples);
-  const sums = (values: readonly number[], stream: number): Float64Array => {
+  if (constant(a) && constant(b)) return { difference, ci95: [difference, difference] };
+  const drawn = new Array<number>(bootstrapResamples).fill(0);
+  const meansOf = (values: readonly number[], stream: number): Float64Array => {
     const n = values.length;
     const picked = resamples(n, stream);
     const means = new Float64Array(bootstrapResamples);
@@ -62,13 +65,17 @@ export function bootstrapDifference(a: readonly number[], b: readonly number[], 
     }
     return means;
   };
-  if (paired) drawn.set(sums(a.map((value, i) => b[i]! - value), 0));
-  else {
-    const [left, right] = [sums(a, 0), sums(b, 1)];
-    for (let r = 0; r < bootstrapResamples; r++) drawn[r] = right[r]! - left[r]!;
-  }
-  const ordered = [...drawn.sort()];
-  return { difference, ci95: [quantileSorted(ordered, 0.025), quantileSorted(ordered, 0.975)] };
+  const left = paired ? null : meansOf(a, 0);
+  const right = paired ? meansOf(a.map((value, i) => b[i]! - value), 0) : meansOf(b, 1);
+  for (let r = 0; r < bootstrapResamples; r++) drawn[r] = right[r]! - (left === null ? 0 : left[r]!);
+  return { difference, ci95: [quantileOf(drawn, 0.025), quantileOf(drawn, 0.975)] };
+}
+
+/** As simple-statistics' quantile (the mean of two where the level falls between them), in place: sorting all resamples would take most of a comparison's time. */
+function quantileOf(values: number[], level: number): number {
+  const at = values.length * level;
+  const nth = (k: number): number => { quickselect(values, k); return values[k]!; };
+  return Number.isInteger(at) ? (nth(at - 1) + nth(at)) / 2 : nth(Math.ceil(at) - 1);
 }
 
 export interface Noise { /** 95 % of differences by seeds alone are no larger. */ readonly halfWidth: number; /** Two-sided. */ readonly p: number; readonly degreesOfFreedom: number }
@@ -76,7 +83,7 @@ export interface Noise { /** 95 % of differences by seeds alone are no larger. *
 /**
  * @param a, b every value over seeds of each side: where the variation comes from
  * @param usedA, usedB how many values each mean of `difference` is of
- * @returns null when no side has two values
+ * @returns null when no side has two values; p is the permutation test's where no value varies
  */
 export function welchNoise(a: readonly number[], b: readonly number[], usedA: number, usedB: number, difference: number): Noise | null {
   const [sdA, sdB] = [deviation(a), deviation(b)];
@@ -90,8 +97,15 @@ export function welchNoise(a: readonly number[], b: readonly number[], usedA: nu
     : standardError === 0 ? a.length + b.length - 2
       : Math.max(1, Math.floor(1e-9 + (varianceA + varianceB) ** 2 / (varianceA ** 2 / (a.length - 1) + varianceB ** 2 / (b.length - 1))));
   const halfWidth = Math.max(resolution, studentT.quantile(0.975, degreesOfFreedom) * standardError);
-  const p = Math.abs(difference) <= resolution ? 1 : standardError === 0 ? 0 : studentT.twoSided(Math.abs(difference) / standardError, degreesOfFreedom);
+  const p = Math.abs(difference) <= resolution ? 1 : standardError === 0 ? smallestP(a.length, b.length) : studentT.twoSided(Math.abs(difference) / standardError, degreesOfFreedom);
   return { halfWidth, p, degreesOfFreedom };
+}
+
+/** Where nothing varies within the sides there is no t: all that is known is that of all ways to share out the seeds this is among the two extreme ones. */
+function smallestP(a: number, b: number): number {
+  let ways = 1;
+  for (let i = 1; i <= Math.min(a, b); i++) ways = (ways * (Math.max(a, b) + i)) / i;
+  return Math.min(1, (a === b ? 2 : 1) / ways);
 }
 
 /** Holm's step-down correction (Holm 1979, Scand. J. Statist. 6): adjusted p, in the order given. */

@@ -7,7 +7,7 @@ import { pooled } from './distance.js';
 import type { Cell, ComparedRun } from './operand.js';
 import { planOf } from './operand.js';
 import { distributionName } from './wording.js';
-import { readSamples, sampleKey } from './samples.js';
+import { readSamples, sampleKey, unreadable } from './samples.js';
 import type { Sample } from './samples.js';
 
 /** t (s), mean, least and most over seeds. */
@@ -50,7 +50,7 @@ export async function readOverlay(cell: Cell): Promise<Overlay> {
     const samples = new Map<string, Sample[]>();
     for (const run of runs) {
       const plan = planOf(run);
-      const series = await readSeries(run.dir, plan, run.run.status === 'complete');
+      const series = await readSeries(run.dir, plan, run.run.status === 'complete').catch((error: unknown) => { throw unreadable(run.dir, error); });
       if (side === 0) openS = series.window.open / 1e9;
       endS = Math.max(endS, series.endS);
       if (series.delaySource === 'backlog' && !delayFromBacklog.includes(side)) delayFromBacklog.push(side);
@@ -117,6 +117,8 @@ async function classThroughput(run: ComparedRun, endS: number): Promise<{ class:
         FROM (SELECT flow, CAST(floor(t / ${bin}.0) AS INTEGER) AS bin, max(bytes_acked) AS acked FROM sockets WHERE t < ${endNs} GROUP BY ALL)) AS s
       JOIN flows ON flows.id = s.flow GROUP BY ALL ORDER BY class, bin`);
     return used.map((row) => ({ class: row.class, t: ((row.bin + 0.5) * bin) / 1e9, bps: (row.bytes * 8e9) / bin }));
+  } catch (error) {
+    throw unreadable(run.dir, error);
   } finally {
     database.close();
   }

@@ -1,6 +1,6 @@
 /** comparison.html: one self-contained page, the sides drawn together. */
 
-import { dash, formatCount, formatVaried } from '../report/format.js';
+import { dash, formatCount, formatPercent, formatVaried } from '../report/format.js';
 import { page, pairs, table } from '../report/page.js';
 import type { Cell as TableCell } from '../report/page.js';
 import { escapeHtml, intervalPlot, linePlot } from '../report/svg.js';
@@ -9,7 +9,7 @@ import type { FigureDifference } from './compare.js';
 import type { CellComparison, ComparedCell, Comparison } from './comparison.js';
 import type { CdfCurve, Curve, Overlay } from './overlay.js';
 import { pairingText, seedsText } from './text.js';
-import { distributionName, figureName, formatDifference, formatDistance, formatInterval, formatP, formatRelative, formatValue, isEmpty, isHeadline, partOf, plural, summary, verdictWords } from './wording.js';
+import { distributionName, figureName, formatDifference, formatDistance, formatInterval, formatP, formatRelative, formatValue, givenText, isEmpty, isHeadline, isMaterial, nothingDiffers, partOf, plural, summary, verdictWords } from './wording.js';
 
 /** Cells whose curves are drawn; figures of all cells are in tables. */
 export const mostDrawn = 8;
@@ -32,16 +32,15 @@ export function comparisonPage(comparison: Comparison, overlays: readonly (Overl
 }
 
 function header({ sides, cells }: Comparison, title: string): string {
-  const names = [...new Set(sides.map(({ given }) => given))];
   const chips = [...sides.map(({ label, runs }, index) => `${index === 0 ? 'reference: ' : ''}${label} · ${plural(runs.length, 'run')} · seed${runs.length === 1 ? '' : 's'} ${seedsText([...new Set(runs.map(({ seed }) => seed))])}`),
     ...(cells.length > 1 ? [`${cells.length} cells`] : [])];
-  return `<h1>${escapeHtml(title)}</h1><p class="dim">${escapeHtml(names.join(' · '))}</p><ul class="chips">${chips.map((chip) => `<li>${escapeHtml(chip)}</li>`).join('')}</ul>`;
+  return `<h1>${escapeHtml(title)}</h1><ul class="chips">${chips.map((chip) => `<li>${escapeHtml(chip)}</li>`).join('')}</ul>`;
 }
 
 function state(comparison: Comparison): string {
   const { counts, familyWise, allowed, sides } = comparison;
   const judged = counts.inside + counts.outside;
-  const kind = judged === 0 ? 'warn' : familyWise.outside.length > 0 ? 'bad' : counts.outside > judged / 20 ? 'warn' : 'good';
+  const kind = judged === 0 || familyWise.outside.length > 0 || counts.outside > judged / 20 ? 'warn' : 'good';
   const heading = judged === 0 ? 'Differences only' : familyWise.outside.length > 0 ? 'They differ by more than seeds do' : counts.outside > judged / 20 ? 'More figures outside the noise than chance makes likely' : 'Inside the noise of seeds';
   const parts = [`<div class="state ${kind}"><strong>${heading}</strong>${escapeHtml(summary(comparison))}</div>`];
   if (allowed.length > 0) {
@@ -79,12 +78,17 @@ function cellSection({ varied, comparisons }: ComparedCell, index: number, label
   return `${heading}${plots.length > 0 ? `${cells > 1 ? '' : '<h2>Drawn together</h2>'}<div class="plots">${plots.join('\n')}</div>` : ''}${cells > 1 ? '' : '<h2>Figures</h2>'}${parts.join('\n')}`;
 }
 
+/** Smaller differences outside the noise are counted, and shown among all figures. */
+const smallest = 0.001;
+
 function figuresSection(one: CellComparison, names: readonly [string, string]): string {
-  const shown = one.figures.filter((figure) => !isEmpty(figure) && (isHeadline(figure) || (figure.verdict === 'outside' && figure.role === 'figure')));
+  const shown = one.figures.filter((figure) => !isEmpty(figure) && (isHeadline(figure) || (figure.verdict === 'outside' && figure.role === 'figure' && isMaterial(smallest)(figure))));
+  const small = one.figures.filter((figure) => figure.verdict === 'outside' && figure.role === 'figure' && !shown.includes(figure)).length;
+  const note = small === 0 ? '' : `<p class="dim">${plural(small, 'more figure is', 'more figures are')} outside the noise by less than ${formatPercent(smallest)} of the reference: see every figure.</p>`;
   const all = one.figures.filter((figure) => !(figure.reference.n === 0 && figure.other.n === 0));
   const parts = [...new Set(all.map(({ figure }) => partOf(figure)))];
   const different = one.measuredDifferently.length === 0 ? '' : `<div class="state warn"><strong>Measured in different ways</strong><ul>${one.measuredDifferently.slice(0, 12).map(({ figure, reference, other }) => `<li>${escapeHtml(figureName(figure))}: ${escapeHtml(reference)} / ${escapeHtml(other)}</li>`).join('')}</ul></div>`;
-  return [different, figureTable(shown, names), distributionTable(one, names),
+  return [different, figureTable(shown, names), note, distributionTable(one, names),
     `<details><summary>Every figure (${formatCount(all.length)})</summary>${parts.map((part) => `<h3 style="margin-top:14px">${escapeHtml(part)}</h3>${figureTable(all.filter(({ figure }) => partOf(figure) === part), names)}`).join('')}</details>`].join('');
 }
 
@@ -92,21 +96,27 @@ function figureTable(figures: readonly FigureDifference[], [a, b]: readonly [str
   const noise = figures.some((figure) => figure.noise !== null);
   const spread = (figure: FigureDifference, side: FigureDifference['reference']): TableCell =>
     side.sd === null || side.n < 2 ? formatValue(figure.unit, side.mean) : { html: `${escapeHtml(formatValue(figure.unit, side.mean))}<small>sd ${escapeHtml(formatDifference(figure.unit, side.sd, false))}, n ${side.n}</small>` };
-  return table(['Figure', a, b, 'Difference', 'Relative', ...(noise ? ['95 % interval', 'Noise ±', 'Verdict'] : [])], figures.map((figure): TableCell[] => [
-    figureName(figure.figure), spread(figure, figure.reference), spread(figure, figure.other), formatDifference(figure.unit, figure.difference), formatRelative(figure.relative),
-    ...(noise ? [formatInterval(figure.unit, figure.ci95), figure.role === 'samples' ? '' : formatDifference(figure.unit, figure.noise, false), verdictCell(figure)] : []),
+  // What matters most comes first: a phone shows three columns, the rest is scrolled to.
+  return table(['Figure', ...(noise ? ['Verdict'] : []), 'Difference', a, b, ...(noise ? ['95 % interval', 'Noise ±'] : [])], figures.map((figure): TableCell[] => [
+    { html: breakable(figureName(figure.figure)) }, ...(noise ? [verdictCell(figure)] : []),
+    figure.relative === null || figure.difference === 0 ? formatDifference(figure.unit, figure.difference) : { html: `${escapeHtml(formatDifference(figure.unit, figure.difference))}<small>${escapeHtml(formatRelative(figure.relative))}</small>` },
+    spread(figure, figure.reference), spread(figure, figure.other),
+    ...(noise ? [formatInterval(figure.unit, figure.ci95), figure.role === 'samples' ? '' : formatDifference(figure.unit, figure.noise, false)] : []),
   ]));
 }
+
+/** May break after a dot. */
+const breakable = (name: string): string => escapeHtml(name).replaceAll('.', '.<wbr>');
 
 function distributionTable({ distributions }: CellComparison, [a, b]: readonly [string, string]): string {
   if (distributions.length === 0) return '';
   const seeds = distributions.some(({ ksOverSeeds }) => ksOverSeeds.within !== null);
   const rows = distributions.flatMap((one) => (['ks', 'wasserstein'] as const).map((which): TableCell[] => {
     const noise = which === 'ks' ? one.ksOverSeeds : one.wassersteinOverSeeds;
-    return [distributionName(one), which === 'ks' ? 'KS' : 'Wasserstein-1', formatCount(one.samples.reference), formatCount(one.samples.other), formatDistance(which, one.unit, one[which]),
-      ...(seeds ? [formatDistance(which, one.unit, noise.between), formatDistance(which, one.unit, noise.within?.p95 ?? null), formatP(noise), verdictCell(noise)] : [])];
+    return [{ html: `${escapeHtml(distributionName(one))}<small style="display:block" class="dim">${which === 'ks' ? 'Kolmogorov–Smirnov' : 'Wasserstein-1'}</small>` }, ...(seeds ? [verdictCell(noise)] : []), formatDistance(which, one.unit, one[which]),
+      ...(seeds ? [formatDistance(which, one.unit, noise.between), formatDistance(which, one.unit, noise.within?.p95 ?? null), formatP(noise)] : []), formatCount(one.samples.reference), formatCount(one.samples.other)];
   }));
-  return `<h3 style="margin-top:14px">Distributions</h3>${table(['Distribution', 'Distance', `n ${a}`, `n ${b}`, 'All seeds', ...(seeds ? ['Between sides, run by run', 'Within a side, p95', 'p (smallest possible)', 'Verdict'] : [])], rows)}`;
+  return `<h3 style="margin-top:14px">Distributions</h3>${table(['Distribution', ...(seeds ? ['Verdict'] : []), 'Distance', ...(seeds ? ['Between sides, run by run', 'Within a side, p95', 'p (smallest possible)'] : []), `n ${a}`, `n ${b}`], rows)}`;
 }
 
 // ---- Plots -----------------------------------------------------------------------------------------------------------
@@ -126,7 +136,15 @@ function overlayPlots(overlay: Overlay, labels: readonly string[]): string[] {
     return { tail, series: curves.map(({ side, points }) => ({ name: labels[side]!, colour: side, points: points.filter(([value]) => value <= tail) })) };
   };
   return [
-    ...[...overlay.delays].map(([name, curves]) => linePlot({ title: `${name} queueing delay over time`, caption: ['Median of each bin.', over, backlog].filter((text) => text !== '').join(' '), x: time, y: { label: 'queueing delay, ms', min: 0 }, outside, series: lines(curves, 1) })),
+    ...[...overlay.delays].flatMap(([name, curves]) => {
+      const plot = (title: string, from: number, drawn: readonly Curve[]): string => linePlot({
+        title, caption: ['Median of each bin.', over, backlog].filter((text) => text !== '').join(' '), x: { ...time, min: from }, y: { label: 'queueing delay, ms', min: 0 }, outside: from > 0 ? [] : outside, series: lines(drawn, 1),
+      });
+      const highest = (drawn: readonly Curve[]): number => Math.max(0, ...drawn.flatMap(({ points }) => points.map(([, , , high]) => high)));
+      const inWindow = curves.map(({ side, points }) => ({ side, points: points.filter(([t]) => t >= overlay.openS) }));
+      // Slow start before the window can dwarf all that the figures are of.
+      return [plot(`${name} queueing delay over time`, 0, curves), ...(highest(curves) > 2.5 * highest(inWindow) ? [plot(`${name} queueing delay, the window alone`, overlay.openS, inWindow)] : [])];
+    }),
     ...[...overlay.cdfs].filter(([, { what }]) => what === 'queueing delay').map(([name, { curves }]) => cdfPlot(name, 'packets', 'ms', cumulative(curves))),
     ...[...overlay.throughputs].map(([name, curves]) => linePlot({ title: `${name} throughput over time`, ...(over === '' ? {} : { caption: over }), x: time, y: { label: 'Mbit/s', min: 0 }, outside, series: lines(curves, 1e-6) })),
     ...[...overlay.cdfs].filter(([, { what }]) => what !== 'queueing delay').map(([name, { unit, what, curves }]) => cdfPlot(name, what === 'flow completion time' ? 'flows' : 'probes', unit, cumulative(curves), what !== 'probe round trip')),
@@ -165,17 +183,18 @@ function forest(one: CellComparison, labels: readonly string[]): string {
 
 // ---- What was compared ---------------------------------------------------------------------------------------------
 
-function whatDiffers({ differs, sides }: Comparison): string {
+function whatDiffers(comparison: Comparison): string {
+  const { differs, sides } = comparison;
   const rows = differs.flatMap(({ side, differences }) => differences.map(({ category, where, count, reference, other }): TableCell[] =>
     [category, ...(sides.length > 2 ? [sides[side]!.label] : []), where === 'run.json' ? '' : where, reference, other, count > 1 ? formatCount(count) : '']));
-  if (rows.length === 0) return '<h2>What differs</h2><p>Nothing but the seeds: the same plan on the same kernel or simulator.</p>';
+  if (rows.length === 0) return `<h2>What differs</h2><p>Of ${escapeHtml(sides.slice(1).map(({ label }, index) => `${label}: ${nothingDiffers(comparison, index + 1)}`).join('; '))}.</p>`;
   return `<h2>What differs</h2>${table(['Of', ...(sides.length > 2 ? ['Side'] : []), 'Where in the plan', sides[0]!.label, sides.length > 2 ? 'There' : sides[1]!.label, 'Places'], rows)}`;
 }
 
 function sidesSection({ sides }: Comparison): string {
   const text = (values: readonly string[]): string => { const all = [...new Set(values)]; return all.slice(0, 4).join(', ') + (all.length > 4 ? `, and ${all.length - 4} more` : ''); };
   return `<h2>What was compared</h2><div class="columns">${sides.map(({ label, given, runs, notCompared }) => `<div><h3>${escapeHtml(label)}</h3>${pairs([
-    ['Given', given], ['Engine', text(runs.map(({ engine, machine, kernel }) => `${engine}, ${machine}${kernel === null ? '' : `, Linux ${kernel}`}`))], ['Clock', text(runs.map(({ clock }) => `${clock} time`))],
+    ['Given', givenText(given)], ['Engine', text(runs.map(({ engine, machine, kernel }) => `${engine}, ${machine}${kernel === null ? '' : `, Linux ${kernel}`}`))], ['Clock', text(runs.map(({ clock }) => `${clock} time`))],
     ['Seeds', seedsText([...new Set(runs.map(({ seed }) => seed))])], ['Code', text(runs.map(({ gitCommit }) => gitCommit?.slice(0, 12) ?? 'unknown'))], ['Runs', text(runs.map(({ id }) => id))],
     ...(notCompared.length === 0 ? [] : [['Left out', notCompared.slice(0, 10).map(({ id, reason }) => `${id}: ${reason}`).join('; ') + (notCompared.length > 10 ? `; and ${notCompared.length - 10} more` : '')] as const]),
   ])}</div>`).join('')}</div>`;

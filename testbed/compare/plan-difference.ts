@@ -25,7 +25,8 @@ export interface Difference {
   readonly other: string;
 }
 
-interface Leaf { readonly category: PlanCategory; readonly general: string; readonly value: unknown }
+/** `owner`: the path that says the thing is there at all; of a link that one side lacks, its absence is all that is said. */
+interface Leaf { readonly category: PlanCategory; readonly general: string; readonly owner: string; readonly value: unknown }
 type Leaves = Map<string, Leaf>;
 
 /** @param scenarioOf each run's resolved variant, where run.json has it: compared in place of draws */
@@ -48,13 +49,15 @@ function sharedClasses(a: Plan, b: Plan, sameDraws: boolean): ReadonlySet<string
 
 function leavesOf(plan: Plan, sameDraws: boolean, flowByFlow: ReadonlySet<string>): Leaves {
   const leaves: Leaves = new Map();
-  const put = (category: PlanCategory, path: string, value: unknown, general = path): void => {
-    if (value !== undefined) leaves.set(path, { category, general, value });
+  let owner = '';
+  const put: Put = (category, path, value, general = path) => {
+    if (value !== undefined) leaves.set(path, { category, general, owner: owner === '' ? path : owner, value });
   };
   put('name', 'name', plan.name);
   put('window', 'warmupNs', plan.warmupNs);
   put('window', 'durationNs', plan.durationNs);
   for (const node of plan.nodes) {
+    owner = `nodes.${node.name}`;
     put('topology', `nodes.${node.name}`, node.role, 'nodes.*');
     put('addressing', `nodes.${node.name}.netns`, node.netns, 'nodes.*.netns');
     put('addressing', `nodes.${node.name}.routes`, node.routes, 'nodes.*.routes');
@@ -62,6 +65,7 @@ function leavesOf(plan: Plan, sameDraws: boolean, flowByFlow: ReadonlySet<string
   }
   for (const link of plan.links) {
     const at = `links.${link.name}`;
+    owner = `${at}.between`;
     const general = link.role === 'bottleneck' ? 'links.*' : 'access links.*';
     put('topology', `${at}.between`, `${link.a.node} – ${link.b.node} (${link.role})`, `${general}.between`);
     put('topology', `${at}.mtuBytes`, link.mtuBytes, `${general}.mtuBytes`);
@@ -70,18 +74,24 @@ function leavesOf(plan: Plan, sameDraws: boolean, flowByFlow: ReadonlySet<string
   }
   const end = plan.warmupNs + plan.durationNs;
   const names = [...new Set(plan.flows.map((flow) => flow.class))];
-  for (const name of names) putClass(put, name, plan.flows.filter((flow) => flow.class === name), end, sameDraws, flowByFlow.has(name));
+  for (const name of names) {
+    owner = `flows of ${name}`;
+    putClass(put, name, plan.flows.filter((flow) => flow.class === name), end, sameDraws, flowByFlow.has(name));
+  }
   for (const probe of plan.probes) {
     const at = `probes.${probe.name}${plan.probes.filter(({ name }) => name === probe.name).length > 1 ? `.${probe.id}` : ''}`;
+    owner = at;
     put('traffic', at, `${probe.src} → ${probe.dst}, ${probe.sizeBytes} bytes every ${formatTime(probe.intervalNs)}`);
     put('tool', `${at}.tool`, probe.tool);
     if (sameDraws) put('traffic', `${at}.startNs`, probe.startNs);
   }
   plan.events.forEach((event, index) => {
+    owner = `events.${index}`;
     const { queue, ...rest } = event.set;
     put('events', `events.${index}`, { at: formatTime(event.atNs), direction: event.direction, ...rest }, 'events.*');
     if (queue !== undefined) putQueue(put, `events.${index}.queue`, 'events.*.queue', queue);
   });
+  owner = '';
   for (const [key, value] of Object.entries(plan.collect)) put('collect', `collect.${key}`, value);
   put('tcp', 'tcp.model', plan.tcp.model);
   for (const part of ['hostSysctls', 'routerSysctls'] as const) for (const [key, value] of Object.entries(plan.tcp[part])) put(/ecn/.test(key) ? 'ecn' : 'tcp', `tcp.${part}.${key}`, value);
@@ -110,7 +120,8 @@ function putQueue(put: Put, at: string, general: string, queue: PlanQueue): void
 function putClass(put: Put, name: string, flows: readonly PlanFlow[], endNs: number, sameDraws: boolean, flowByFlow: boolean): void {
   const at = `flows of ${name}`;
   // Kinds whose number of flows the scenario states; arrivals over time give another number with every seed.
-  if (sameDraws || flows.every((flow) => flow.kind !== 'short')) put('traffic', at, `${flows.length} flow${flows.length === 1 ? '' : 's'}`);
+  const stated = sameDraws || flows.every((flow) => flow.kind !== 'short');
+  put('traffic', at, stated ? `${flows.length} flow${flows.length === 1 ? '' : 's'}` : 'flows');
   if (flowByFlow) {
     flows.forEach((flow, index) => {
       const leaf = (category: PlanCategory, key: string, value: unknown): void => put(category, `${at}.${index}.${key}`, value, `${at}.*.${key}`);
@@ -134,13 +145,15 @@ function putClass(put: Put, name: string, flows: readonly PlanFlow[], endNs: num
   put('tool', `${at}.tool`, all((flow) => [flow.tool, ...flow.toolArgs].join(' ')));
 }
 
+const delays = /\.(delay|rtt|jitter)(\.|$)/;
+
 /** What the draws of a scenario are made from. Congestion control, ECN and tool are compared as the plan has them. */
 function scenarioLeaves(variant: object): Leaves {
   const leaves: Leaves = new Map();
   const walk = (category: PlanCategory, at: string, value: unknown): void => {
     if (isObject(value) && !Array.isArray(value)) {
       for (const [key, inner] of Object.entries(value)) if (!['cc', 'ecn', 'tool', 'args', 'queue'].includes(key)) walk(category, `${at}.${key}`, inner);
-    } else leaves.set(at, { category, general: at, value });
+    } else leaves.set(at, { category: delays.test(at) ? 'delay' : category, general: at, owner: at, value });
   };
   const parts = variant as Readonly<Record<string, unknown>>;
   walk('traffic', 'scenario.traffic', parts['traffic']);
@@ -164,7 +177,7 @@ function text(path: string, leaf: Leaf | undefined): string {
   if (leaf === undefined) return absent;
   const { value } = leaf;
   if (typeof value === 'number') {
-    if (/Ns$/.test(path)) return formatTime(value);
+    if (/Ns$/.test(path) || delays.test(path)) return formatTime(value);
     if (/Bps$/.test(path)) return formatRate(value);
   }
   if (value === null) return 'none';
@@ -178,7 +191,8 @@ function compareLeaves(a: Leaves, b: Leaves): Difference[] {
   for (const path of new Set([...a.keys(), ...b.keys()])) {
     const [left, right] = [a.get(path), b.get(path)];
     if (left !== undefined && right !== undefined && plain(left.value) === plain(right.value)) continue;
-    const { category, general } = (left ?? right)!;
+    const { category, general, owner } = (left ?? right)!;
+    if (path !== owner && a.has(owner) !== b.has(owner)) continue;
     const [reference, other] = [text(path, left), text(path, right)];
     const kinds = groups.get(general) ?? new Map<string, never>();
     const key = JSON.stringify([reference, other]);

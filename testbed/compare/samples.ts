@@ -6,6 +6,7 @@
 
 import type { Plan } from '../plan/plan.js';
 import { openTables } from '../analysis/metrics.js';
+import { UserError } from '../errors.js';
 import { openDatabase } from '../records/database.js';
 import type { Database } from '../records/database.js';
 
@@ -25,7 +26,7 @@ export interface Sample extends SampleName {
 
 export const sampleKey = ({ what, where, class: ofClass }: SampleName): string => JSON.stringify([what, where, ofClass]);
 
-/** @param windowS of metrics.json @returns only those with at least one value */
+/** @param windowS of metrics.json @returns only those with at least one value @throws UserError when a record table cannot be read */
 export async function readSamples(runDir: string, plan: Plan, windowS: readonly [number, number]): Promise<Sample[]> {
   const database = await openDatabase();
   try {
@@ -37,9 +38,16 @@ export async function readSamples(runDir: string, plan: Plan, windowS: readonly 
       ...await named(database, 'flow completion time', 's', 1e9, `SELECT class AS name, fct AS value FROM flows WHERE fct IS NOT NULL AND ${within('t_start')}`),
       ...await named(database, 'probe round trip', 'ms', 1e6, `SELECT probe AS name, rtt AS value FROM probes WHERE rtt IS NOT NULL AND ${within('t')}`),
     ];
+  } catch (error) {
+    throw unreadable(runDir, error);
   } finally {
     database.close();
   }
+}
+
+/** A Parquet file that is none, or lacks a column. */
+export function unreadable(runDir: string, error: unknown): Error {
+  return error instanceof UserError ? error : new UserError(`${runDir}: its records cannot be read (${error instanceof Error ? error.message.split('\n')[0] : String(error)}); --figures-only compares metrics.json alone`);
 }
 
 async function queueingDelays(database: Database, plan: Plan, within: string): Promise<Sample[]> {

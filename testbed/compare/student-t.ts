@@ -17,6 +17,9 @@ function within(t: number, degreesOfFreedom: number): number {
   return odd ? (2 / Math.PI) * (theta + sine * sum) : sine * sum;
 }
 
+/** Found by bisection, and asked for a few levels and degrees again and again. */
+const quantiles = new Map<string, number>();
+
 export const studentT = {
   /** P(|T| ≥ |t|). @param degreesOfFreedom whole, ≥ 1 */
   twoSided(t: number, degreesOfFreedom: number): number {
@@ -24,6 +27,9 @@ export const studentT = {
   },
   /** @param level 0.5 … 1 @param degreesOfFreedom whole, ≥ 1 @returns t with P(T ≤ t) = level */
   quantile(level: number, degreesOfFreedom: number): number {
+    const key = `${level} ${degreesOfFreedom}`;
+    const known = quantiles.get(key);
+    if (known !== undefined) return known;
     const wanted = 2 * level - 1;
     let [low, high] = [0, 1];
     while (within(high, degreesOfFreedom) < wanted) high *= 2;
@@ -32,6 +38,7 @@ export const studentT = {
       if (within(middle, degreesOfFreedom) < wanted) low = middle;
       else high = middle;
     }
+    quantiles.set(key, (low + high) / 2);
     return (low + high) / 2;
   },
 };

@@ -1,30 +1,33 @@
 /** The comparison for a terminal. Colour only adds to what the words say. */
 
 import pc from 'picocolors';
-import { dash, formatCount, formatVaried } from '../report/format.js';
+import { dash, formatCount, formatPercent, formatVaried } from '../report/format.js';
 import type { FigureDifference } from './compare.js';
 import type { CellComparison, Comparison } from './comparison.js';
-import { distributionName, figureName, formatDifference, formatDistance, formatInterval, formatP, formatRelative, formatValue, isEmpty, isHeadline, plural, summary, verdictWords } from './wording.js';
+import { distributionName, figureName, formatDifference, formatDistance, formatInterval, formatP, formatRelative, formatValue, givenText, isEmpty, isHeadline, isMaterial, nothingDiffers, plural, summary, verdictWords } from './wording.js';
 
 export interface TextOptions {
   /** Every figure, not only the headline ones and those outside the noise. */
   readonly all: boolean;
   /** Columns of the terminal; the interval's column is left out where it does not fit. Infinity: nothing is left out. */
   readonly columns: number;
+  /** Figures outside the noise by less than this share of the reference are counted, not listed (headline ones are). */
+  readonly atLeast: number;
 }
 
 const mostCells = 6;
 
-export function comparisonText(comparison: Comparison, { all, columns }: TextOptions): string {
+export function comparisonText(comparison: Comparison, options: TextOptions): string {
   const { sides, differs, allowed, cells, unmatched } = comparison;
+  const { all } = options;
   const labels = sides.map(({ label }) => label);
   const parts: string[] = [pc.bold(`${labels.slice(1).join(', ')} against ${labels[0]}`)];
-  parts.push(sides.map(({ label, given, runs, notCompared }) => [`${label}: ${given}, ${plural(runs.length, 'run')} (seed${runs.length === 1 ? '' : 's'} ${seedsText(runs.map(({ seed }) => seed))})`,
+  parts.push(sides.map(({ label, given, runs, notCompared }) => [`${label}: ${givenText(given)}, ${plural(runs.length, 'run')} (seed${new Set(runs.map(({ seed }) => seed)).size === 1 ? '' : 's'} ${seedsText(runs.map(({ seed }) => seed))})`,
     ...notCompared.slice(0, 5).map(({ id, reason }) => `  ${pc.yellow('left out')} ${id}: ${reason}`), ...(notCompared.length > 5 ? [`  and ${notCompared.length - 5} more left out`] : [])].join('\n')).join('\n'));
   for (const { side, differences } of differs) {
     const told = differences.filter(({ category }) => category !== 'addressing');
     const lines = told.slice(0, 12).map(({ category, where, count, reference, other }) => `  ${where === 'run.json' ? category : where}: ${reference} → ${other}${count > 1 ? ` (${count} places)` : ''}`);
-    parts.push([`What differs, ${labels[0]} → ${labels[side]}:${lines.length === 0 ? ' nothing but the seeds' : ''}`, ...lines, ...(told.length > 12 ? [`  and ${told.length - 12} more`] : [])].join('\n'));
+    parts.push([`What differs, ${labels[0]} → ${labels[side]}:${lines.length === 0 ? ` ${nothingDiffers(comparison, side)}` : ''}`, ...lines, ...(told.length > 12 ? [`  and ${told.length - 12} more`] : [])].join('\n'));
   }
   if (allowed.length > 0) parts.push(pc.yellow(`Not comparable as they are, compared because allowed: ${[...new Set(allowed.map(({ category }) => category))].join(', ')}. What differs then may come from that.`));
 
@@ -42,7 +45,7 @@ export function comparisonText(comparison: Comparison, { all, columns }: TextOpt
       for (const one of comparisons) {
         const name = [formatVaried(varied), sides.length > 2 ? `${labels[one.side]} against ${labels[0]}` : ''].filter((text) => text !== '').join(': ');
         if (name !== '') parts.push(pc.bold(name));
-        parts.push(pairingText(one), figureTable(one, [labels[0]!, labels[one.side]!], all, columns), distributionTable(one, [labels[0]!, labels[one.side]!]), differentMeasure(one));
+        parts.push(pairingText(one), figureTable(one, [labels[0]!, labels[one.side]!], options), distributionTable(one, [labels[0]!, labels[one.side]!]), differentMeasure(one));
       }
     }
   } else parts.push(`Figures of each cell: --all, comparison.json, or the page.`);
@@ -53,7 +56,8 @@ export function comparisonText(comparison: Comparison, { all, columns }: TextOpt
   return parts.filter((part) => part !== '').join('\n\n');
 }
 
-export function seedsText(seeds: readonly number[]): string {
+export function seedsText(all: readonly number[]): string {
+  const seeds = [...new Set(all)];
   return seeds.length > 8 ? `${seeds.slice(0, 6).join(', ')}, … ${seeds.at(-1)}` : seeds.join(', ');
 }
 
@@ -65,19 +69,23 @@ export function pairingText({ pairedSeeds, referenceSeeds, otherSeeds }: CellCom
 
 const short = (label: string): string => (label.length > 18 ? `${label.slice(0, 17)}…` : label);
 
-function figureTable(one: CellComparison, [a, b]: readonly [string, string], all: boolean, columns: number): string {
-  const shown = one.figures.filter((figure) => !isEmpty(figure) && (all || isHeadline(figure) || (figure.verdict === 'outside' && figure.role === 'figure')));
-  const noise = one.figures.some((figure) => figure.noise !== null);
-  const interval = one.figures.some((figure) => figure.ci95 !== null);
-  const build = (withInterval: boolean): string => grid(
-    ['Figure', short(a), short(b), 'Difference', 'Relative', ...(withInterval ? ['95 % interval'] : []), ...(noise ? ['Noise ±', 'Verdict'] : [])],
+function figureTable(one: CellComparison, [a, b]: readonly [string, string], { all, columns, atLeast }: TextOptions): string {
+  const told = one.figures.filter((figure) => !isEmpty(figure));
+  const outside = told.filter((figure) => figure.verdict === 'outside' && figure.role === 'figure');
+  const shown = all ? told : told.filter((figure) => isHeadline(figure) || (outside.includes(figure) && isMaterial(atLeast)(figure)));
+  const noise = told.some((figure) => figure.noise !== null);
+  const interval = told.some((figure) => figure.ci95 !== null);
+  const build = (withInterval: boolean, withNoise: boolean): string => grid(
+    ['Figure', short(a), short(b), 'Difference', 'Relative', ...(withInterval ? ['95 % interval'] : []), ...(withNoise ? ['Noise ±'] : []), ...(noise ? ['Verdict'] : [])],
     shown.map((figure) => [figureName(figure.figure), formatValue(figure.unit, figure.reference.mean), formatValue(figure.unit, figure.other.mean), formatDifference(figure.unit, figure.difference), formatRelative(figure.relative),
-      ...(withInterval ? [formatInterval(figure.unit, figure.ci95)] : []), ...(noise ? [figure.role === 'samples' ? dash : formatDifference(figure.unit, figure.noise, false), verdictText(figure)] : [])]),
+      ...(withInterval ? [formatInterval(figure.unit, figure.ci95)] : []), ...(withNoise ? [figure.role === 'samples' ? dash : formatDifference(figure.unit, figure.noise, false)] : []), ...(noise ? [verdictText(figure)] : [])]),
   );
-  const full = build(interval);
-  const table = interval && widthOf(full) > columns ? build(false) : full;
-  const hidden = one.figures.filter((figure) => !isEmpty(figure)).length - shown.length;
-  return [table, hidden > 0 ? pc.dim(`${formatCount(hidden)} more figures${noise ? ', none outside the noise' : ''}: --all`) : ''].filter((part) => part !== '').join('\n');
+  const fits = (table: string): boolean => widthOf(table) <= columns;
+  const table = [build(interval, noise), build(false, noise)].find(fits) ?? build(false, false);
+  const hidden = told.length - shown.length;
+  const small = outside.filter((figure) => !shown.includes(figure)).length;
+  const about = !noise ? '' : small === 0 ? ', none outside the noise' : `, ${small} of them outside the noise by less than ${formatPercent(atLeast)}`;
+  return [table, hidden > 0 ? pc.dim(`${formatCount(hidden)} more figures${about}: --all`) : ''].filter((part) => part !== '').join('\n');
 }
 
 const verdictText = (figure: FigureDifference): string => (figure.role === 'samples' ? '' : verdictWords[figure.verdict]);

@@ -21,8 +21,12 @@ export function formatValue(unit: Unit, value: number | null): string {
 /** A difference: of a ratio in percentage points; seconds stay seconds however small the difference. */
 export function formatDifference(unit: Unit, value: number | null, sign = true): string {
   if (value === null) return dash;
-  const text = unit === 'ratio' ? `${formatNumber(value * 100)} pp` : unit === 's' ? (Math.abs(value) < 1 ? formatMs(value * 1e3) : formatSeconds(value)) : formatValue(unit, value);
+  const text = unit === 'ratio' ? `${formatNumber(value * 100)} pp` : unit === 's' ? (Math.abs(value) < 1 ? shortTime(value * 1e3) : formatSeconds(value)) : unit === 'ms' ? shortTime(value) : unit === 'index' ? formatNumber(value) : formatValue(unit, value);
   return signed(text, value, sign);
+}
+function shortTime(ms: number): string {
+  const size = Math.abs(ms);
+  return size >= 0.1 || size === 0 ? formatMs(ms) : size >= 1e-3 ? `${formatNumber(ms * 1e3)} µs` : `${formatNumber(ms * 1e6)} ns`;
 }
 export const formatRelative = (value: number | null): string => (value === null ? dash : signed(formatPercent(value), value, true));
 const signed = (text: string, value: number, sign: boolean): string => (sign && value > 0 ? `+${text}` : text).replace('-', '−');
@@ -42,6 +46,21 @@ export const isHeadline = ({ figure, role }: FigureDifference): boolean => role 
 
 /** Nothing to tell: undefined on both sides, or 0 on both. */
 export const isEmpty = ({ reference, other, difference }: FigureDifference): boolean => (reference.n === 0 && other.n === 0) || (difference === 0 && reference.mean === 0 && other.mean === 0);
+
+/** A difference of at least this share of the reference (or from 0) is worth a line; smaller ones outside the noise are only counted. */
+export const isMaterial = (share: number) => ({ relative, difference }: FigureDifference): boolean => (relative === null ? difference !== 0 : Math.abs(relative) >= share);
+
+/** What was given, without the folders before it. */
+export function givenText(given: string): string {
+  const names = given.split(',').map((name) => name.replace(/\/+$/, '').split('/').slice(-2).join('/'));
+  return names.length > 2 ? `${names[0]} and ${names.length - 1} more` : names.join(', ');
+}
+
+/** Of a side that differs from the reference in nothing but, perhaps, seeds. */
+export function nothingDiffers({ sides }: Comparison, side: number): string {
+  const seeds = (at: number): string => JSON.stringify([...new Set(sides[at]!.runs.map(({ seed }) => seed))].sort((a, b) => a - b));
+  return seeds(0) === seeds(side) ? 'nothing: the same plans on the same kernel or simulator' : 'nothing but the seeds';
+}
 
 /** One sentence: how many figures lie outside the noise, and how many would by chance. */
 export function summary({ counts, familyWise, cells }: Comparison): string {

@@ -87,9 +87,11 @@ export function loadText(text: string, file: string, options: LoadOptions = {}):
       return group.map(() => null);
     }));
     const all = groups.flat();
+    const seen = new Set<string>();
     const targets = groups.map((group, i) => group.map((key) => {
       const target = /^(?:vary|seeds|name)\b/.test(key) ? `${key} cannot be varied; expected queue or a path such as topology.links.BL1.rate`
-        : all.indexOf(key) !== all.lastIndexOf(key) ? `${key} is varied twice; expected each path once` : places(root, key);
+        : seen.has(key) ? `${key} is varied twice; expected each path once` : places(root, key);
+      seen.add(key);
       if (typeof target === 'string') found.push(locate({ path: ['vary', keys[i]!], message: target }, source, overlays));
       return typeof target === 'string' ? [] : target;
     }));

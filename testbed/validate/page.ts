@@ -9,7 +9,7 @@ import { worst } from './judge-cell.js';
 import { countCells, type Validation, type ValidatedCell } from './validation.js';
 
 /** Beside the pages' common style: verdicts in words, with colour only added. */
-const style = '<style>.verdict{display:inline-block;border-radius:5px;padding:0 7px;font-weight:600}.cells th:nth-child(2),.cells td:nth-child(2),.cells th:nth-child(3),.cells td:nth-child(3),.cells th:last-child,.cells td:last-child,.lines th,.lines td{text-align:left}.cells td{min-width:72px}.cells td:nth-child(3){min-width:130px}.cells td small{white-space:normal}.off{font-weight:600;color:var(--bad)}.noise{color:var(--warn)}.links a{margin-right:8px;white-space:nowrap}</style>';
+const style = '<style>.verdict{display:inline-block;border-radius:5px;padding:0 7px;font-weight:600}.cells th:nth-child(2),.cells td:nth-child(2),.cells th:nth-child(3),.cells td:nth-child(3),.cells th:last-child,.cells td:last-child,.lines th,.lines td{text-align:left}.cells td{min-width:72px}.cells td:nth-child(3){min-width:130px}.cells td small{white-space:normal}.off{font-weight:600;color:var(--bad)}.noise{color:var(--warn)}.cells .replay{min-width:170px}.links a{margin-right:8px;white-space:nowrap}</style>';
 const tone = { pass: 'good', fail: 'bad', invalid: 'warn' } as const;
 
 export function validationPage(validation: Validation): string {
@@ -35,7 +35,7 @@ export function validationPage(validation: Validation): string {
   return page('Simulator against kernel', parts.filter((part) => part !== '').join('\n'));
 }
 
-const rank = ({ status }: ValidatedCell): number => ['fail', 'invalid', 'pass'].indexOf(status);
+const rank = ({ status, replay }: ValidatedCell): number => (status === 'pass' && replay !== null && replay.status !== 'pass' ? 2 : ['fail', 'invalid', '', 'pass'].indexOf(status));
 const verdict = (status: ValidatedCell['status']): string => `<span class="verdict ${tone[status]}">${status}</span>`;
 
 function row(cell: ValidatedCell, columns: readonly string[], hasReplay: boolean): TableCell[] {
@@ -52,7 +52,7 @@ function row(cell: ValidatedCell, columns: readonly string[], hasReplay: boolean
       const text = `${escapeHtml(formatValue(figure.unit, figure.sim))}<small>${escapeHtml(formatValue(figure.unit, figure.kernel))}</small>`;
       return { html: figure.verdict === 'differs' ? `<span class="off">${text}</span>` : figure.verdict === 'noise' ? `<span class="noise">${text}</span>` : text };
     }),
-    ...(hasReplay ? [cell.replay === null ? dash : { html: `${verdict(cell.replay.status)}<small>${escapeHtml(cell.replay.message)}</small>` }] : []),
+    ...(hasReplay ? [cell.replay === null ? dash : { html: `${verdict(cell.replay.status)}<small class="replay">${escapeHtml(cell.replay.message)}</small>` }] : []),
     { html: `<span class="links">${cell.reports.map(({ title, href }) => `<a href="${escapeHtml(href.split('/').map(encodeURIComponent).join('/'))}">${escapeHtml(title)}</a>`).join('')}</span>` },
   ];
 }
