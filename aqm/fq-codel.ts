@@ -15,7 +15,7 @@ import { codelDequeue, codelTime, CodelVars, type CodelOwner, type CodelParams }
 import { Discipline } from './discipline.js';
 import { FlowList, type ListedFlow } from './flow-list.js';
 import { scaleHash } from './integer.js';
-import { number, positiveTimes, quantumOf } from './params.js';
+import { number, quantumOf } from './params.js';
 import { truesize } from './truesize.js';
 
 /** Codel time: 18 minutes, half of what a signed difference can tell. */
@@ -164,7 +164,7 @@ class FqCodel extends Discipline implements CodelOwner {
 
 export const fqCodel: AqmKind = {
   kind: 'fq_codel',
-  schema: positiveTimes(qdisc.schema, 'target', 'interval'),
+  schema: qdisc.schema,
   state: qdisc.state,
   create: (params, context, startNs) =>
     new FqCodel(

@@ -13,7 +13,7 @@ import { Discipline } from './discipline.js';
 import { setCe } from './ecn.js';
 import { PacketFifo } from './packet-fifo.js';
 import { timerNs } from './jiffies.js';
-import { flag, number, positiveTimes, type Params } from './params.js';
+import { flag, number, type Params } from './params.js';
 import { pschedTicks, PieVars, TENTH_OF_MAX, type PieParams } from './pie-core.js';
 
 /** The first update comes HZ / 2 jiffies after creation. */
@@ -107,7 +107,7 @@ export function pieParams(params: Params, context: AqmContext): PieParams {
 
 export const pie: AqmKind = {
   kind: 'pie',
-  schema: positiveTimes(qdisc.schema, 'target', 'tupdate'),
+  schema: qdisc.schema,
   state: qdisc.state,
   create: (params, context, startNs) =>
     new Pie(context, pieParams(params, context), number(params, 'limit', 1000), flag(params, 'ecn', false), timerNs(number(params, 'tupdate', 15e6)), startNs),
