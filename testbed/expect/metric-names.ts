@@ -29,7 +29,7 @@ const spread = (...names: readonly string[]): string[] => names.flatMap((name) =
 export const figures: Readonly<Record<Part, readonly string[]>> = {
   bottlenecks: [
     'throughputBps', 'utilisation', 'lossRatio', 'markRatio', ...spread('queueDelayMs', 'backlogBytes', 'backlogPackets'),
-    'packets.arrived', 'packets.left', 'packets.dropped', 'packets.marked', 'counters.drops', 'counters.marks', 'lossSynchronisation', 'lossEvents',
+    'packets.arrived', 'packets.left', 'packets.dropped', 'packets.marked', 'packets.waiting', 'counters.drops', 'counters.marks', 'lossSynchronisation', 'lossEvents',
   ],
   classes: [
     'flows', 'completed', 'failed', 'throughputBps', 'goodputBps', 'jain', 'jainDropShare', 'lossRatio', 'markRatio', 'retransmits',
