@@ -16,6 +16,7 @@ import type { Network } from './network.js';
 import type { Packet } from './packet.js';
 import { Random } from './random.js';
 import type { PacketRecords } from './records.js';
+import { timerNs, usToJiffies } from './tcp/clock.js';
 import type { Wire } from './wire.js';
 
 /** Calls a discipline's periodic update at its time. */
@@ -57,11 +58,13 @@ export class Link extends Actor {
   private timer: AqmTimer | null = null;
   private kind: AqmKind | null = null;
   private readonly random: Random;
+  private readonly asksOnlyFull: boolean;
 
   constructor(private readonly network: Network, readonly setting: PlanDirection, readonly mtuBytes: number, readonly bottleneck: boolean, seed: number, private readonly serialises: boolean) {
     super();
     network.events.add(this);
     this.random = new Random(seed, `${setting.name} queue`);
+    this.asksOnlyFull = !serialises && setting.shaper === 'htb';
     this.overheadBytes = setting.overheadBytes;
     this.framing = mtuBytes + setting.overheadBytes;
     this.readyNs = 0;
@@ -78,6 +81,7 @@ export class Link extends Actor {
       drop: (packet, reason, nowNs) => this.dropped(packet as Packet, reason, nowNs),
       mtuBytes: this.framing,
       rateBps: this.setting.rateBps,
+      ...(this.serialises ? {} : { timerNs: (nowNs: number, delayNs: number) => timerNs(nowNs, usToJiffies(delayNs / 1000)) }),
     };
     this.queue = this.kind.create(queue.params, context, this.network.events.now);
     this.stateColumns = this.kind.state;
@@ -141,6 +145,9 @@ export class Link extends Actor {
         events.schedule(this.actorId, this.readyNs);
         return;
       }
+      // HTB knows which classes hold packets and never asks an empty one; what a discipline does when it is asked in vain
+      // (FQ-CoDel forgets a flow, RED's idle time begins) does not happen under it.
+      if (queue.backlogPackets === 0 && this.asksOnlyFull) { this.waiting = false; return; }
       const packet = queue.dequeue(now) as (QueuedPacket & Packet) | null;
       if (packet === null) {
         this.waiting = false;

@@ -616,8 +616,9 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     const chunk = Math.floor(Math.min(this.wndEnd - this.una * this.mss, this.cwnd * this.mss) / 3);
     if (limit >= chunk) return false;
     if (this.packetsOut === 0) return false;
-    const age = this.now - this.board.sentUs[this.una & this.board.mask]! * 1000;
-    if (age - 1000 * Math.floor(this.srttUs / 16) < 0) return false;
+    // Only when the next acknowledgement is expected within a millisecond or half a round trip, whichever is less.
+    const awayNs = this.board.sentUs[this.una & this.board.mask]! * 1000 + 125 * this.srttUs - this.now;
+    if (awayNs > Math.min(Math.floor((125 * this.srttUs) / 2), 1e6)) return false;
     // The last of the data will not grow.
     if (available * this.mss <= limit) return false;
     if (congestion < receive) this.cwndLimited = true;

@@ -11,6 +11,7 @@ interface CommandModule { register(program: Command): void }
 const commands: Readonly<Record<string, { readonly summary: string; readonly load: () => Promise<CommandModule> }>> = {
   run: { summary: 'run a scenario on a real kernel', load: () => import('./run.js') },
   sim: { summary: 'run a scenario in the simulator', load: () => import('./sim.js') },
+  validate: { summary: 'does the simulator say what the kernel does? both engines, compared', load: () => import('./validate.js') },
   plan: { summary: 'show everything a scenario will do, as JSON or as a shell script', load: () => import('./plan.js') },
   list: { summary: 'list the runs recorded so far', load: () => import('./list.js') },
   fetch: { summary: 'bring the records of a remote run whose connection was lost', load: () => import('./fetch.js') },

@@ -1,7 +1,8 @@
 /**
  * What `testbed run` and `testbed sim` do: load the scenario, compile its plans, find the engine, run them with
- * progress shown, and end with the table of figures. Exit codes: 0 complete, 1 a run failed or is invalid,
- * 2 the scenario is wrong, 3 the machine lacks something, 130 interrupted.
+ * progress shown, and end with the table of figures and the scenario's expectations. Exit codes: 0 complete and as expected,
+ * 1 a run failed or is invalid, or an expectation does not hold, 2 the scenario is wrong or an expectation could not be
+ * judged, 3 the machine lacks something, 130 interrupted.
  */
 
 import * as fs from 'node:fs';
@@ -48,6 +49,9 @@ export interface RunScenarioOptions {
 export async function runScenario(options: RunScenarioOptions): Promise<number> {
   const rules = options.engine.kind === 'sim' ? (await import('../../simulator/rules.js')).simulatorRules : kernelRules;
   const scenario = load(options.file, { rules, set: options.packets ? options.set : [...options.set, 'collect.packets=false'] });
+  const expects = scenario.variants.some(({ expect = [] }) => expect.length > 0);
+  const expectations = expects ? await import('../expect/expectations-json.js') : null;
+  const sources = expectations?.prepare(scenario) ?? new Map<string, never>();
   const plansFor = (clock: 'virtual' | 'real'): readonly Plan[] =>
     expandRuns(scenario, { clock, ...(options.seed === undefined ? {} : { seeds: [options.seed] }) }).map((run) => run.plan);
   const { engine, plans } = await chooseEngine(options.engine, plansFor, scenario);
@@ -85,13 +89,26 @@ export async function runScenario(options: RunScenarioOptions): Promise<number> 
   for (const message of new Set(results.flatMap((result) => result?.findings ?? []).filter((finding) => finding.level === 'warning').map((finding) => `${finding.rule}: ${finding.message}`))) {
     process.stderr.write(`${pc.yellow('warning')} ${message}\n`);
   }
+  const judged = expectations?.judgeRuns(scenario, engine.name, plans.map((plan, index) => {
+    const result = results[index] ?? null;
+    return { varied: plan.varied, seed: plan.seed, runDir: result?.runDir ?? '', status: result?.status ?? null, reason: result === null ? null : whyNotComplete(result) };
+  }), sources) ?? null;
+  if (expectations !== null && judged !== null) {
+    expectations.writeExpectations(topDir, judged);
+    process.stdout.write(`${expectations.expectationsText(judged)}\n`);
+  }
   process.stdout.write(`${options.report ? `report: ${path.join(shown, 'report.html')}` : `results: ${shown}`}\n`);
   if (interrupt.signal.aborted) {
     process.stderr.write('Interrupted: what was recorded is kept, marked incomplete.\n');
     return 130;
   }
-  return results.every((result) => result?.status === 'complete') ? 0 : 1;
+  const met = expectations === null || judged === null ? 0 : expectations.expectationsExitCode(judged.counts);
+  return met !== 0 ? met : results.every((result) => result?.status === 'complete') ? 0 : 1;
 }
+
+/** In one line, for those who count on the run. */
+export const whyNotComplete = ({ status, findings, error }: ExecuteResult): string | null =>
+  (status === 'complete' ? null : error ?? findings.find((finding) => finding.level === status)?.message ?? null);
 
 /** An error that ends with the place of the scenario it is about, with file and line there. */
 function withLine(error: string, scenario: Scenario, plan: Plan): string {

@@ -4,6 +4,7 @@
  * of links, two round-trip times for one pair). Both the loader, to check, and the compiler build on it.
  */
 
+import { parseExpectations } from '../expect/parse.js';
 import type { EngineRules } from './engine-rules.js';
 import { checkEvents } from './event-checks.js';
 import { maxHosts, type HostRange } from './hosts.js';
@@ -325,6 +326,7 @@ export function expand(scenario: Resolved, { rules, holes }: ExpandOptions = {})
   pairRtts(scenario, onTheWay, parents, rtts, problem);
   checkPackets(scenario, onTheWay, parents, problem);
   checkEvents({ scenario, expanded, rtts, endNs, problem, rules });
+  problems.push(...parseExpectations(scenario.expect ?? [], expanded).problems);
   return { expanded: { ...expanded, pairs, rtts }, problems };
 }
 

@@ -68,7 +68,7 @@ describe('docs/scenario.md', () => {
     const blocks = [...fs.readFileSync('docs/scenario.md', 'utf8').matchAll(/```yaml\n([\s\S]*?)```/g)].map((match) => match[1]!);
     assert.equal(blocks.length, 3);
     for (const extra of ['', blocks[1]!, blocks[2]!]) loadText(`${blocks[0]!}${extra}`, 'docs/scenario.md');
-    assert.equal(loadText(`${blocks[0]!}${blocks[1]!}`, 'docs/scenario.md').variants.length, 6);
+    assert.equal(loadText(`${blocks[0]!}${blocks[1]!}`, 'docs/scenario.md').variants.length, 12);
   });
   it('holds the table of keys as `testbed schema --format markdown` prints it', () => {
     const text = fs.readFileSync('docs/scenario.md', 'utf8');

@@ -69,6 +69,13 @@ describe('loading a scenario', () => {
     assert.equal(scenario.variants[2]!.topology.links!['BL']!.rate!.forward, 5e6);
   });
 
+  it('changes several values together where one key of vary names them all', () => {
+    const scenario = loadText(`${good}vary:\n  topology.links.BL.rate, measure.duration: [[5mbit, 20s], [20mbit, 20s], [20mbit, 5s]]\n  traffic.bulk.cc: [reno, cubic]\n`, 'x.yaml');
+    assert.deepEqual(scenario.variants.map((v) => Object.values(v.varied).join(' ')), ['5mbit 20s reno', '5mbit 20s cubic', '20mbit 20s reno', '20mbit 20s cubic', '20mbit 5s reno', '20mbit 5s cubic']);
+    assert.deepEqual(Object.keys(scenario.variants[0]!.varied), ['topology.links.BL.rate', 'measure.duration', 'traffic.bulk.cc']);
+    assert.deepEqual([scenario.variants[4]!.topology.links!['BL']!.rate!.forward, scenario.variants[4]!.measure!.duration], [20e6, 5e9]);
+  });
+
   it('tells two varied values of one kind apart by their parameters', () => {
     const scenario = loadText(`${good}vary: { queue: [codel, { kind: pfifo, limit: 10p }, { kind: pfifo, limit: 20p }] }\n`, 'x.yaml');
     assert.deepEqual(scenario.variants.map((v) => v.varied['queue']), ['codel', 'pfifo(limit=10p)', 'pfifo(limit=20p)']);
@@ -175,6 +182,8 @@ describe('a mistake in a scenario is named with its line, field, value and what 
     refused(`${good}vary:\n  topology.links.BK.rate: [1mbit]\n`, 12, 'vary.topology.links.BK.rate', /there is no topology\.links\.BK; did you mean "BL"/);
     refused(`${good}vary:\n  queue: [codel, codel]\n`, 12, 'vary.queue[1]', /there twice/);
     refused(`${good}vary:\n  seeds: [[1], [2]]\n`, 12, 'vary.seeds', /cannot be varied/);
+    refused(`${good}vary:\n  topology.links.BL.rate, measure.duration:\n    - [5mbit, 20s]\n    - [5mbit]\n`, 14, 'vary.topology.links.BL.rate, measure.duration[1]', /expected a list of 2 values, one for each of topology.links.BL.rate, measure.duration/);
+    refused(`${good}vary:\n  topology.links.BL.rate, measure.duration:\n    - [5mbit, 20s]\n    - [5mbit, x]\n`, 14, 'vary.topology.links.BL.rate, measure.duration[1][1]', /"x" is not accepted; expected a time/);
     refused(`${good}vary:\n  queue: codel\n`, 12, 'vary.queue', /"codel" is not accepted; expected a list of values/);
   });
   it('several values that change together, each on its own place', () => {
