@@ -463,7 +463,8 @@ function checkEvents(scenario: Resolved, expanded: Pick<Expanded, 'links' | 'hos
           const before = sideOf(fields.queue, side) ?? { kind: 'pfifo', in: 'kernel' };
           const after = change.value[side] as PlanQueue;
           if (typeof sideOf(fields.rate, side) !== 'number') problem(where, `${change.target} has no queue in the ${side} direction; expected a link with a rate from the start`);
-          else if (after.kind !== before.kind || after.in !== before.in) problem(where, `the queue is ${before.kind} and cannot become ${after.kind} during the run; expected other parameters of ${before.kind}`);
+          else if (after.kind === before.kind && after.in !== before.in) problem(where, `the queue is in the ${before.in} and cannot move to the ${after.in} during the run; expected in: ${before.in} with the event's parameters`);
+          else if (after.kind !== before.kind) problem(where, `the queue is ${before.kind} and cannot become ${after.kind} during the run; expected other parameters of ${before.kind}`);
           else if (after.kind === 'raw') problem(where, 'a queue of raw tc words cannot be changed during the run; expected a queue with typed parameters');
         }
       }
