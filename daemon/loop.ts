@@ -8,12 +8,13 @@
  */
 
 import * as fs from 'node:fs';
-import { PacketReader } from '../collectors/packet-reader.js';
-import { Actor, before, EventQueue } from '../simulator/events.js';
-import { Lateness } from '../testbed/agent/loop.js';
-import { CLOCK_MONOTONIC, clockNs, stable, SystemError, trySchedSetscheduler } from '../testbed/linux/libc.js';
 import * as os from 'node:os';
 import * as path from 'node:path';
+import { PacketReader } from '../collectors/packet-reader.js';
+import { Actor, before, EventQueue } from '../simulator/events.js';
+import { hash32 } from '../simulator/random.js';
+import { Lateness } from '../testbed/agent/loop.js';
+import { CLOCK_MONOTONIC, clockNs, stable, SystemError, trySchedSetscheduler } from '../testbed/linux/libc.js';
 import type { DaemonConfig, DaemonLine, DaemonStatistics } from './config.js';
 import { Link } from './link.js';
 import { readPacket } from './packet.js';
@@ -21,7 +22,6 @@ import type { Port } from './port.js';
 import { PacketRecords, QueueSamples } from './records.js';
 import { ipAt, SlotPool, type Slot } from './slots.js';
 import { tryPpoll } from './system.js';
-import { hash32 } from '../simulator/random.js';
 
 const [POLLIN, POLLERR_HUP_NVAL] = [1, 0x38] as const;
 const [SCHED_OTHER, SCHED_FIFO] = [0, 1] as const;

@@ -63,6 +63,7 @@ describe('testbed daemon', function () {
     const elsewhere = rtt('10.0.3.2'), backwards = rtt('10.0.3.2', 'h2');
     assert.ok(elsewhere !== null && elsewhere < 20 && backwards !== null && backwards < 20, `${elsewhere} ms, ${backwards} ms`);
     assert.match(host.run('sh', '-c', 'ip netns exec h1 ping -c 1 -t 2 -W 5 10.0.2.2 || true'), /1 received/, 'the router costs one hop, as ever');
+    await eventually('it shows its statistics', () => started.output().includes('eth1→eth2  '));
     const [parent] = pidsOf(/bin\/testbed.mjs daemon/);
     host.run('kill', '-INT', String(parent));
     const { code, stdout, stderr } = await started.ended;

@@ -8,7 +8,7 @@ import { selectKernel } from '../../kernel/select.js';
 import type { PlanFlow, PlanLink } from '../plan/plan.js';
 import { emptyPlan, oneQueue, request } from './fixtures/plan.js';
 import { Local, mayUseNamespaces } from './local.js';
-import { needsOf } from './needs.js';
+import { inUserspace, needsOf } from './needs.js';
 import { chooseMachine, openMachine } from './registry.js';
 
 const agent = projectFile('testbed', 'machines', 'fixtures', 'agent.mjs');
@@ -39,6 +39,18 @@ describe('what a plan needs', () => {
     assert.equal(needs.find(({ name }) => name === 'pie')!.by, 'queue of BL');
     assert.deepEqual(needs.find(({ name }) => name === 'pie')!.place, ['topology', 'links', 'BL', 'queue']);
     assert.deepEqual(needs.find(({ name }) => name === 'highspeed')!.place, ['traffic', 'long', 'cc']);
+    // The userspace bottleneck has no need of its own, and takes over the delays of all links.
+    const withDaemon = new Set(needsOf(emptyPlan({ links: [link, called('B2', oneQueue({ kind: 'aqmrd', in: 'daemon', params: {} }))] })).map(({ name }) => name));
+    for (const name of ['netem', 'ingress', 'mirred', 'matchall or u32', 'aqmrd']) assert.ok(!withDaemon.has(name), name);
+    assert.ok(withDaemon.has('pie') && withDaemon.has('packet sockets'));
+  });
+
+  it('names the userspace bottleneck where it can stand in', () => {
+    const of = (kind: string, wired: boolean) => needsOf(emptyPlan({ links: [oneQueue({ kind, in: 'kernel', params: {} }, wired ? { wire: [{ delayNs: 1, jitterNs: 0, loss: 0, duplicate: 0, reorder: 0, limitPackets: 1 }] } : {})] })).map((need) => [need.name, inUserspace(need)] as const);
+    const told = new Map([...of('pie', true), ...of('gred', false)]);
+    assert.match(told.get('pie')!, /in: daemon/);
+    assert.match(told.get('netem')!, /in: daemon/);
+    for (const name of ['gred', 'htb', 'mirred', 'veth']) assert.equal(told.get(name), '', name);
   });
 });
 

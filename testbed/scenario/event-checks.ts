@@ -134,7 +134,8 @@ export function checkEvents({ scenario, expanded, rtts, endNs, problem, rules }:
     const before = state.queue;
     const after = value as PlanQueue;
     if (state.rateBps === null) return wrong(`${change.target} has no queue in the ${side} direction; expected a link with a rate from the start`);
-    if (after.kind !== before.kind || after.in !== before.in) return wrong(`the queue is ${before.kind} and cannot become ${after.kind} during the run; expected other parameters of ${before.kind}`);
+    if (after.kind === before.kind && after.in !== before.in) return wrong(`the queue is in the ${before.in} and cannot move to the ${after.in} during the run; expected in: ${before.in} with the event's parameters`);
+    if (after.kind !== before.kind) return wrong(`the queue is ${before.kind} and cannot become ${after.kind} during the run; expected other parameters of ${before.kind}`);
     if (after.kind === 'raw') return wrong('a queue of raw tc words cannot be changed during the run; expected a queue with typed parameters');
     const qdisc = after.in === 'kernel' ? qdiscs.get(after.kind) : undefined;
     if (qdisc?.children !== undefined) return wrong(`${after.kind} consists of classes that cannot be changed while it runs; expected another queue discipline`);
