@@ -62,7 +62,8 @@ export function found(dir: string): Found | null {
  * @throws UserError when there is none, or several; names those that come near
  */
 export function resolveRun(name: string, resultsDir: string): Found {
-  const asFolder = fs.existsSync(name) && fs.statSync(name).isDirectory() ? found(name) : null;
+  const isFolder = name !== '' && (fs.statSync(name, { throwIfNoEntry: false })?.isDirectory() ?? false);
+  const asFolder = isFolder ? found(name) : null;
   if (asFolder !== null) return asFolder;
   const rows = indexedRuns(scanRuns(resultsDir).index).map(({ row }) => row);
   if (rows.length === 0) throw new UserError(`no run in ${resultsDir}; start one with: testbed run FILE`);
@@ -72,12 +73,12 @@ export function resolveRun(name: string, resultsDir: string): Found {
     if (entry === null) throw new UserError(`${path.join(resultsDir, id)} is gone`);
     return entry;
   };
-  if (name === 'last') return open(newest(rows));
   const slash = name.indexOf('/');
-  const wanted = slash < 0 ? name : name.slice(0, slash);
+  const beginning = slash < 0 ? name : name.slice(0, slash);
+  const wanted = beginning === 'last' ? newest(rows) : beginning;
   const matches = ids.includes(wanted) ? [wanted] : ids.filter((id) => id.startsWith(wanted) || id.split('-').at(-1)!.startsWith(wanted));
   if (wanted === '' || matches.length === 0) {
-    throw new UserError(`no run ${JSON.stringify(name)} in ${resultsDir}; near: ${nearest(wanted, ids).join(', ')} (testbed list shows all)`);
+    throw new UserError(`${isFolder ? `${name} is a folder, but not a run's (it has neither run.json nor raw/plan.json), and there is ` : ''}no run ${JSON.stringify(name)} in ${resultsDir}; near: ${nearest(wanted, ids).join(', ')} (testbed list shows all)`);
   }
   if (matches.length > 1) {
     const shown = matches.slice(-5);
