@@ -33,7 +33,7 @@ export function register(program: Command): void {
         const entry = found(path.join(out, id));
         if (entry === null) continue; // another was quicker
         try {
-          checkRemovable(entry);
+          checkRemovable(entry, out);
           if (dryRun) {
             bytes += entry.runs.reduce((sum, run) => sum + sizeOf(run.dir), 0);
           } else {

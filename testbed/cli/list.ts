@@ -81,7 +81,7 @@ export function row(entry: Listed): Row {
     machine: distinct(runs.map(({ machine, kernel }) => (machine === null ? null : `${machine}${kernel === null ? '' : ` ${kernel}`}`))).join(', '),
     varied: entry.set ? varies.map((key) => `${key} × ${new Set(runs.map((run) => run.varied[key])).size}`).join(', ') : formatVaried(runs[0]!.varied),
     seeds: seeds.length > 4 ? `${seeds.slice(0, 3).join(',')}…${seeds.at(-1)}` : seeds.join(','),
-    status: statuses.size === 1 && !entry.set ? [...statuses.keys()][0]! : [...statuses].map(([status, count]) => `${count} ${status}`).join(', '),
+    status: statuses.size === 1 && !entry.set ? [...statuses.keys()][0]! : [...statuses].sort().map(([status, count]) => `${count} ${status}`).join(', '),
     started: entry.started,
     runs: runs.length,
     tags: distinct(runs.flatMap(({ tags }) => tags)).sort(),

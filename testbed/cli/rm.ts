@@ -19,7 +19,7 @@ export function register(program: Command): void {
       const entries = new Map<string, Found>();
       for (const name of names) {
         const entry = resolveRun(name, out);
-        checkRemovable(entry, force);
+        checkRemovable(entry, out, force);
         entries.set(entry.dir, entry);
       }
       if (!yes && !(await confirmed([...entries.values()]))) {

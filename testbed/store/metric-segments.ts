@@ -13,7 +13,8 @@ import type { Database } from '../records/database.js';
 import { sqlPath, sqlText } from '../records/database.js';
 import { readMetricRows } from './metric-rows.js';
 import { indexedRuns, indexFolder, saveIndex } from './run-index.js';
-import type { RunIndex, Scan, Segment } from './run-index.js';
+import type { IndexedRun, RunIndex, Scan, Segment } from './run-index.js';
+import type { RunRow } from './run-row.js';
 
 const graceMs = 600_000;
 /** Segments up to so many times the new rows' runs are taken in. */
@@ -40,41 +41,50 @@ export async function updateSegments(database: Database, scan: Scan, fallback: (
   const whole = index.segments.every((segment) => sizeOf(path.join(folder, segment.file)) === segment.bytes);
   if (!whole) forgetSegments(index);
   const pending = indexedRuns(index).filter(({ entry, row }) => entry.metrics === 0 && row.status !== 'unreadable');
-  if (pending.length > 0) {
-    await database.run(`CREATE OR REPLACE TEMP TABLE new_metrics (${columns})`);
-    const appender = await database.connection.createAppender('new_metrics', 'main', 'temp');
-    const text = (value: string | null): void => { if (value === null) appender.appendNull(); else appender.appendVarchar(value); };
-    let done = 0;
-    for (const { entry, row } of pending) {
-      const rows = readMetricRows(path.join(resultsDir, row.run_id));
-      const key = index.next++;
-      entry.metrics = key;
-      if (++done % 500 === 0) onProgress?.(done, pending.length);
-      if (typeof rows === 'string') continue;
-      for (const metric of rows) {
-        appender.appendInteger(key);
-        text(metric.metric); text(metric.part); text(metric.name); text(metric.class); text(metric.figure); text(metric.statistic);
-        if (metric.value === null) appender.appendNull(); else appender.appendDouble(metric.value);
-        text(metric.unit);
-        if (metric.n === null) appender.appendNull(); else appender.appendBigInt(BigInt(Math.round(metric.n)));
-        text(metric.how);
-        appender.endRow();
-      }
-      if (done % 500 === 0) appender.flushSync();
-    }
-    appender.closeSync();
+  const added = pending.length === 0 ? 0 : await readNew(database, resultsDir, index, pending, onProgress);
+  if (added > 0) {
     const live = new Set(indexedRuns(index).map(({ entry }) => entry.metrics));
-    const { kept, takenIn } = plan(index.segments, pending.length, live.size);
+    const { kept, takenIn } = plan(index.segments, added, live.size);
     const place = writable(folder) ? folder : fallback();
-    const segment = await write(database, place, takenIn.map((each) => path.join(folder, each.file)), [...live], pending.length + takenIn.reduce((sum, each) => sum + each.runs, 0));
-    await database.run('DROP TABLE new_metrics');
+    const segment = await write(database, place, takenIn.map((each) => path.join(folder, each.file)), [...live], added + takenIn.reduce((sum, each) => sum + each.runs, 0));
     index.segments = [...kept, segment];
-    if (place !== folder || !saveIndex(resultsDir, index)) return { files: [...kept.map((each) => path.join(folder, each.file)), path.join(place, segment.file)], read: pending.length };
+    if (place !== folder || !saveIndex(resultsDir, index)) return { files: [...kept.map((each) => path.join(folder, each.file)), path.join(place, segment.file)], read: added };
   } else if (!whole) {
     saveIndex(resultsDir, index);
   }
   removeOld(folder, new Set(index.segments.map((segment) => segment.file)));
-  return { files: index.segments.length === 0 ? null : index.segments.map((segment) => path.join(folder, segment.file)), read: pending.length };
+  return { files: index.segments.length === 0 ? null : index.segments.map((segment) => path.join(folder, segment.file)), read: added };
+}
+
+/** Puts the figures of runs into the table new_metrics. @returns how many had a metrics.json: the others are looked at again next time */
+async function readNew(database: Database, resultsDir: string, index: RunIndex, pending: readonly { readonly entry: IndexedRun; readonly row: RunRow }[], onProgress?: (done: number, all: number) => void): Promise<number> {
+  await database.run(`CREATE OR REPLACE TEMP TABLE new_metrics (${columns})`);
+  const appender = await database.connection.createAppender('new_metrics', 'main', 'temp');
+  const text = (value: string | null): void => { if (value === null) appender.appendNull(); else appender.appendVarchar(value); };
+  let done = 0;
+  let read = 0;
+  for (const { entry, row } of pending) {
+    if (++done % 500 === 0) {
+      appender.flushSync();
+      onProgress?.(done, pending.length);
+    }
+    const rows = readMetricRows(path.join(resultsDir, row.run_id));
+    if (typeof rows === 'string') continue; // none, or not whole (yet)
+    const key = index.next++;
+    entry.metrics = key;
+    read += 1;
+    for (const metric of rows) {
+      appender.appendInteger(key);
+      text(metric.metric); text(metric.part); text(metric.name); text(metric.class); text(metric.figure); text(metric.statistic);
+      if (metric.value === null) appender.appendNull(); else appender.appendDouble(metric.value);
+      text(metric.unit);
+      if (metric.n === null) appender.appendNull(); else appender.appendBigInt(BigInt(Math.round(metric.n)));
+      text(metric.how);
+      appender.endRow();
+    }
+  }
+  appender.closeSync();
+  return read;
 }
 
 /** So that all figures are read again. */

@@ -11,6 +11,7 @@ import { UserError } from '../errors.js';
 import { bootId } from '../journal/journal.js';
 import { startTimeOf } from '../journal/processes.js';
 import { reportName } from '../report/report.js';
+import { indexName } from './run-index.js';
 import { readRun } from './run-row.js';
 import { tagsName } from './tags.js';
 
@@ -27,8 +28,14 @@ export function liveness(run: FoundRun): Liveness {
   return owner.bootId === bootId() && startTimeOf(owner.pid) === owner.startTime ? 'running' : 'dead';
 }
 
-/** @throws UserError when it may not be removed. @param force also what may be running, as far as can be told */
-export function checkRemovable(entry: Found, force = false): void {
+/**
+ * @param resultsDir folder of the runs: never removed itself, though it looks like a set when its runs are of their own
+ * @param force also what may be running, as far as can be told
+ * @throws UserError when it may not be removed
+ */
+export function checkRemovable(entry: Found, resultsDir: string, force = false): void {
+  const inside = path.relative(path.resolve(entry.dir), path.resolve(resultsDir));
+  if (!inside.startsWith('..') || fs.existsSync(path.join(entry.dir, indexName))) throw new UserError(`${entry.dir} is a folder of runs, not a run: name the runs (testbed list)`);
   if (fs.lstatSync(entry.dir).isSymbolicLink()) throw new UserError(`${entry.dir} is a link: remove the folder it leads to, or the link, by hand`);
   for (const run of entry.runs) {
     // What `found` takes for a run must also look like one: never trust a name alone with what cannot be undone.

@@ -4,14 +4,14 @@
  * at each use, made anew where it is missing, damaged or of another version. Written by rename, so readers and several
  * writers never see part of one; the last writer's is as true as any. A folder that is gone is gone from it.
  *
- * A run.json is read again when the times of its folder, of it or of metrics.json (or their sizes) are others than before,
- * or lay within two seconds of the look before (a later write in the same clock tick leaves no trace).
+ * A run.json is read again when the time of its folder, or its own time or size, are others than before, or lay within two
+ * seconds of the look before (a later write in the same clock tick leaves no trace). Whatever testbed writes into a run's
+ * folder it writes by rename, which changes the folder's time; so metrics.json needs no look of its own.
  */
 
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { UserError } from '../errors.js';
-import { metricsName } from '../analysis/metrics.js';
 import { runJsonName } from '../records/run-json.js';
 import { readRun, rowOf } from './run-row.js';
 import type { RunRow } from './run-row.js';
@@ -22,7 +22,7 @@ export const indexSchema = 1;
 export const indexName = '.index';
 
 export interface IndexedRun {
-  /** Of folder, run.json and metrics.json. */
+  /** Of folder and run.json. */
   readonly stamp: string;
   /** Wall time of the look, ms. */
   readonly seenMs: number;
@@ -85,7 +85,11 @@ export function saveIndex(resultsDir: string, index: RunIndex): boolean {
     fs.renameSync(temporary, file);
     return true;
   } catch {
-    fs.rmSync(temporary, { force: true });
+    try {
+      fs.rmSync(temporary, { force: true });
+    } catch {
+      // there is no folder to hold it
+    }
     return false;
   }
 }
@@ -180,7 +184,7 @@ function stampOf(file: string): string | null {
 /** null where there is no run.json. */
 function runStamp(dir: string, folderStamp: string): string | null {
   const own = stampOf(path.join(dir, runJsonName));
-  return own === null ? null : `${folderStamp} ${own} ${stampOf(path.join(dir, metricsName)) ?? '-'}`;
+  return own === null ? null : `${folderStamp} ${own}`;
 }
 
-const settled = (stamp: string, seenMs: number): boolean => stamp.split(' ').every((part) => part === '-' || Number.parseFloat(part) + settledMs < seenMs);
+const settled = (stamp: string, seenMs: number): boolean => stamp.split(' ').every((part) => Number.parseFloat(part) + settledMs < seenMs);

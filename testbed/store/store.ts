@@ -15,7 +15,7 @@ import { updateSegments } from './metric-segments.js';
 import { nearestWords } from './nearest.js';
 import { references } from './pruning.js';
 import type { Reference } from './pruning.js';
-import { indexedRuns, scanRuns } from './run-index.js';
+import { indexedRuns, indexName, scanRuns } from './run-index.js';
 import type { RunRow } from './run-row.js';
 import { ownColumns, recordViews, sharedColumns, variedColumns, viewNames } from './views.js';
 import type { RecordView, ViewName } from './views.js';
@@ -318,6 +318,7 @@ async function queryError(origin: Origin, database: Database, narrowed: boolean,
     const near = what === 'table' ? [...new Set([...nearestWords(error.name, viewNames), ...viewNames])] : (error.candidates ?? '').split(',').filter((candidate) => candidate !== '');
     return new QueryError(`${placeOf(origin, error.position)}: no ${what === 'table' ? 'view' : what} ${error.name}${near.length > 0 ? `; ${what === 'table' ? 'the views are' : 'near:'} ${near.join(', ')}` : ''}`, 'sql');
   }
+  if (message.includes(`${path.sep}${indexName}${path.sep}`)) return new QueryError(`the index of the results folder is damaged; remove the folder ${indexName} in it and ask again: it is made anew (${message})`, 'sql');
   return new QueryError(`${placeOf(origin, error.position)}: ${message.split('\n\nLINE ')[0]}`, 'sql');
 }
 

@@ -97,5 +97,5 @@ export async function writeSyntheticPacketRun(runDir: string, rows: number): Pro
   return runDir;
 }
 
-/** For `node --import`: the process prints `peak=<kilobytes>` of resident memory to standard error when it ends. */
-export const peakAtExit = "data:text/javascript,process.on('exit',()=>process.stderr.write('\\npeak='+process.resourceUsage().maxRSS+'\\n'))";
+/** For `node --import`: the process prints `peak=<kilobytes of resident memory> cpu=<µs>` to standard error when it ends. */
+export const peakAtExit = "data:text/javascript,process.on('exit',()=>{const{maxRSS,userCPUTime,systemCPUTime}=process.resourceUsage();process.stderr.write('\\npeak='+maxRSS+' cpu='+(userCPUTime+systemCPUTime)+'\\n')})";
