@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { UserError } from '../errors.js';
@@ -289,15 +290,22 @@ describe('the snippets of docs/query.md', () => {
     }
   });
 
-  for (const [language, program, needs] of [['python', 'python3', 'import pandas, pyarrow'], ['r', 'Rscript', 'library(arrow)']] as const) {
-    it(`in ${language} run`, async function () {
-      const { execFileSync, spawnSync } = await import('node:child_process');
-      const has = spawnSync(program, language === 'python' ? ['-c', needs] : ['-e', needs], { stdio: 'ignore' });
-      if (has.status !== 0) skip(this, `${program} with ${needs.replace(/^import |^library\(|\)$/g, '')} is not installed`);
-      for (const [i, text] of snippets(language).entries()) {
-        const output = execFileSync(program, [place.write(`snippet-${i}.${language}`, text.replaceAll('npx testbed', `node ${projectFile('bin', 'testbed.mjs')}`))], { cwd: place.folder, encoding: 'utf8' });
-        assert.notEqual(output.trim(), '');
-      }
+  const languages = [
+    { language: 'python', program: 'python3', packages: (text: string) => [...text.matchAll(/engine="(\w+)"|^import (pandas)/gm)].map((match) => match[1] ?? match[2]!), check: (names: readonly string[]) => ['-c', `import sys${names.map((name) => `, ${name}`).join('')}`] },
+    { language: 'r', program: 'Rscript', packages: (text: string) => [...text.matchAll(/^library\((\w+)\)/gm)].map((match) => match[1]!), check: (names: readonly string[]) => ['-e', `0; ${names.map((name) => `library(${name})`).join(';')}`] },
+  ];
+  for (const { language, program, packages, check } of languages) {
+    snippets(language).forEach((text, i) => {
+      const needs = packages(text);
+      it(`in ${language}${needs.length > 0 ? ` with ${needs.join(' and ')}` : ''} run and print`, function () {
+        if (spawnSync(program, check(needs), { stdio: 'ignore' }).status !== 0) skip(this, `${[program, ...needs].join(' with ')} is not installed`);
+        // npx finds the program where it is installed; here that is this checkout.
+        const bin = place.path('bin');
+        fs.mkdirSync(bin, { recursive: true });
+        fs.writeFileSync(path.join(bin, 'npx'), `#!/bin/sh\nshift\nexec '${process.execPath}' '${projectFile('bin', 'testbed.mjs')}' "$@"\n`, { mode: 0o755 });
+        const output = execFileSync(program, [place.write(`snippet-${i}.${language}`, text)], { cwd: place.folder, encoding: 'utf8', env: { ...process.env, PATH: `${bin}:${process.env['PATH'] ?? ''}` } });
+        assert.match(output, /codel|mean|Mean/);
+      });
     });
   }
 });
