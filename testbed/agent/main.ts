@@ -34,7 +34,7 @@ export function agentOptions(args: readonly string[]): AgentOptions {
   return { rawDir: raw, clock, tag, mode };
 }
 
-async function main(): Promise<number> {
+export async function main(): Promise<number> {
   let options: AgentOptions;
   try {
     options = agentOptions(process.argv.slice(2));

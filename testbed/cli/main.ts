@@ -13,6 +13,7 @@ const commands: Readonly<Record<string, { readonly summary: string; readonly loa
   sim: { summary: 'run a scenario in the simulator', load: () => import('./sim.js') },
   plan: { summary: 'show everything a scenario will do, as JSON or as a shell script', load: () => import('./plan.js') },
   list: { summary: 'list the runs recorded so far', load: () => import('./list.js') },
+  fetch: { summary: 'bring the records of a remote run whose connection was lost', load: () => import('./fetch.js') },
   show: { summary: 'show the figures of a run', load: () => import('./show.js') },
   query: { summary: 'ask the recorded runs with SQL', load: () => import('./query.js') },
   export: { summary: 'write a run as CSV, JSON, Parquet, qlog, pcapng or a flent data file', load: () => import('./export.js') },

@@ -4,6 +4,9 @@ import { UserError } from '../errors.js';
 import type { Plan } from '../plan/plan.js';
 import { Local } from './local.js';
 import type { Machine, Missing } from './machine.js';
+import { readConfig } from '../config/config.js';
+import { Ssh } from './ssh/ssh.js';
+import { parseTarget } from './ssh/target.js';
 import { Uml } from './uml.js';
 
 export interface MachineOptions {
@@ -22,15 +25,32 @@ const machines: Readonly<Record<string, (rest: string, options: MachineOptions) 
     return new Local(options);
   },
   uml: (rest, options) => new Uml(rest, options),
+  ssh: (rest) => new Ssh(parseTarget(rest)),
 };
 
+/** Machines of testbed.config.yaml by their names. */
+export function namedMachines(): readonly string[] {
+  return Object.keys(readConfig().machines ?? {});
+}
+
+function namedMachine(name: string): Machine | null {
+  const { machines: named = {} } = readConfig();
+  if (!Object.hasOwn(named, name)) return null;
+  const { ssh, key, node } = named[name]!;
+  return new Ssh({ ...parseTarget(ssh.startsWith('ssh://') ? ssh.slice('ssh:'.length) : `//${ssh}`), ...(key === undefined ? {} : { key }), ...(node === undefined ? {} : { node }) });
+}
+
 /** For help and messages. */
-export const machineForms = ['auto', 'local', 'uml', 'uml:6.12', 'uml:7.3', 'uml:newest', 'uml:debian', 'uml:NAME (a kernel built with --source)'] as const;
+export const machineForms = ['auto', 'local', 'uml', 'uml:6.12', 'uml:7.3', 'uml:newest', 'uml:debian', 'uml:NAME (a kernel built with --source)', 'ssh://user@host[:port]', 'a machine of testbed.config.yaml'] as const;
 
 /** @throws UserError for a name that is none (not for `auto`, which chooseMachine resolves) */
 export function openMachine(name: string, options: MachineOptions = {}): Machine {
   const colon = name.indexOf(':');
   const [kind, rest] = colon < 0 ? [name, ''] : [name.slice(0, colon), name.slice(colon + 1)];
+  if (!Object.hasOwn(machines, kind)) {
+    const named = namedMachine(name);
+    if (named !== null) return named;
+  }
   if (!Object.hasOwn(machines, kind) || (colon >= 0 && rest === '')) throw new UserError(`machine ${JSON.stringify(name)}: expected one of ${machineForms.join(', ')}`, 2);
   return machines[kind]!(rest, options);
 }

@@ -1,7 +1,7 @@
 /**
  * The built-in generator's TCP flows: real kernel sockets in each host's namespace, all in the agent's process.
  *
- * System calls are what a guest's time is spent on, so bulk receivers are woken by 64 KiB (SO_RCVLOWAT), take
+ * System calls are what a guest's time is spent on, so bulk receivers are woken by 256 KiB (SO_RCVLOWAT), take
  * data with recv(MSG_TRUNC) (dropped in the kernel, never copied), and senders write up to 1 MiB at once from a
  * buffer of zeros. A flow's completion time runs from connect() to the peer's FIN at the sender: the receiver
  * closes when it has read everything, so that FIN says that the last byte and our FIN were acknowledged.
@@ -38,13 +38,14 @@ const chunk = 1 << 20;
 const zeros = stable(chunk);
 /** Receives nothing: MSG_TRUNC drops the data in the kernel; only its size counts. */
 const sink = stable(chunk);
-const receiveLowWater = 64 * 1024;
+/** A wake-up is three system calls, whatever it takes in; from 256 KiB on the kernel's own work is what counts. */
+const receiveLowWater = 256 * 1024;
 /**
  * Set for a moment before the real one: the kernel grows the receive buffer to hold it (tcp_set_rcvlowat) and
  * leaves it so without stopping its autotuning. Else data waiting for the low-water mark would use up the
  * window that the sender is offered.
  */
-const receiveRoom = 1 << 20;
+const receiveRoom = 2 << 20;
 
 const errorName = (errno: number): string => new SystemError('', errno).code;
 const reasons: Readonly<Record<string, string>> = {

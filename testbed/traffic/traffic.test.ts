@@ -70,9 +70,9 @@ describe('the built-in generator, on a real kernel in virtual time', function ()
     }
   });
 
-  it('opens the receive window as far as the path needs although receivers wait for 64 KiB', async () => {
+  it('opens the receive window as far as the path needs although receivers wait for 256 KiB', async () => {
     // 50 Mbit/s × 200 ms and 1000 packets of queue: 2.7 MB in flight, near what tcp_rmem's 6 MB can hold. A window
-    // held down by the low-water mark would cap this near 64 KiB an RTT.
+    // held down by the low-water mark would cap this near 256 KiB an RTT.
     const outcome = await run({ ...dumbbell, rateBps: 50e6, rttNs: 200 * ms, queue: 'pfifo limit 1000', warmupNs: 4 * s, durationNs: 6 * s, flows: [{}] });
     const [row] = rowsOf(outcome) as [FlowRow];
     const goodput = ((row.bytes_at_end! - row.bytes_at_warmup!) * 8) / 6;
