@@ -256,17 +256,17 @@ async function compile() {
     // For the CommonJS packages among those bundled.
     banner: { js: "import { createRequire as createRequireForBundle } from 'node:module'; const require = createRequireForBundle(import.meta.url);" },
   };
-  await esbuild.build({
-    ...common, entryPoints: [at('testbed', 'agent', 'main.ts')], outfile: at('dist', 'agent.mjs'), external: ['koffi'],
-    // The agent gets validated plans: the schemas' library would only cost start-up time in the guest.
-    alias: { zod: at('testbed', 'agent', 'without-schemas.ts') },
-  });
-  // The same with what a remote machine is asked besides (machines/ssh): all of it in one file.
-  await esbuild.build({
-    ...common, entryPoints: [at('testbed', 'agent', 'remote.ts')], outfile: at('dist', 'remote.mjs'), external: ['koffi'], sourcemap: false,
-    // From there nobody goes on to a third machine.
-    alias: { zod: at('testbed', 'agent', 'without-schemas.ts'), ssh2: at('testbed', 'agent', 'without-schemas.ts') },
-  });
+  const lean = at('testbed', 'agent', 'without-schemas.ts');
+  const single = (from, to, more = {}) => esbuild.build({ ...common, entryPoints: [at(...from.split('/'))], outfile: at('dist', to), external: ['koffi'], ...more });
+  await Promise.all([
+    // The programs that run on the machine whose kernel is used: the agent, the userspace bottleneck, the hosts in containers.
+    // They get validated plans: the schemas' library would only cost start-up time in the guest.
+    single('testbed/agent/main.ts', 'agent.mjs', { alias: { zod: lean } }),
+    single('daemon/main.ts', 'daemon.mjs', { alias: { zod: lean } }),
+    single('testbed/hosts/containers.ts', 'containers.mjs', { alias: { zod: lean, ssh2: lean }, sourcemap: false }),
+    // The agent with what a remote machine is asked besides (machines/ssh); from there nobody goes on to a third machine.
+    single('testbed/agent/remote.ts', 'remote.mjs', { alias: { zod: lean, ssh2: lean }, sourcemap: false }),
+  ]);
   // The command line in few files: reading some hundred modules one by one is a good part of a short run.
   rmSync(at('dist', 'bundle'), { recursive: true, force: true });
   await esbuild.build({

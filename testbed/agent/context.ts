@@ -41,6 +41,8 @@ export interface AgentContext {
   inNode<T>(node: string, call: () => T): T;
   /** Path of the node's network namespace, for programs started in it (`nsenter --net=PATH`). */
   netnsPath(node: string): string;
+  /** A program of the node, to be started inside `inNode`: its words as they are, or those that enter the node's container first. */
+  command(node: string, words: readonly [string, ...string[]]): readonly [string, ...string[]];
   finding(level: Finding['level'], rule: string, message: string): void;
   facts(facts: Readonly<Record<string, unknown>>): void;
 }

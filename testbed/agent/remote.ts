@@ -2,7 +2,7 @@
  * The program shipped to a remote machine, all in one file (setup.mjs bundles it as dist/remote.mjs):
  *
  *     remote agent ARGS…     the agent (main.ts)
- *     remote check           what the plans on standard input (a JSON list) need and this machine lacks, as JSON
+ *     remote check [docker]  what the plans on standard input (a JSON list) need and this machine lacks, as JSON
  *     remote doctor          what this machine has and lacks, as JSON
  *     remote clean           removes what dead runs of this user left behind, as `testbed clean`
  */
@@ -23,7 +23,7 @@ async function remote(): Promise<number> {
       const { Local } = await import('../machines/local.js');
       const plans = JSON.parse(fs.readFileSync(0, 'utf8')) as readonly Plan[];
       const missing = new Map<string, unknown>();
-      for (const plan of plans) for (const each of await new Local().check(plan, 'real')) missing.set(each.what, each);
+      for (const plan of plans) for (const each of await new Local().check(plan, 'real', process.argv[3] === 'docker' ? 'docker' : 'netns')) missing.set(each.what, each);
       print([...missing.values()]);
       return 0;
     }
@@ -31,7 +31,9 @@ async function remote(): Promise<number> {
       print(await (await import('../doctor/doctor.js')).diagnose());
       return 0;
     case 'clean': {
-      const report = (await import('../journal/clean.js')).clean();
+      const containers = await (await import('../hosts/clean-containers.js')).cleanContainers();
+      const others = (await import('../journal/clean.js')).clean();
+      const report = { ...others, removed: [...containers.removed, ...others.removed], failed: [...containers.failed, ...others.failed] };
       print(report);
       return report.failed.length > 0 ? 1 : 0;
     }

@@ -26,6 +26,8 @@ export interface AgentOptions {
   readonly tag: string;
   /** `local`: on a host that goes on living, so everything made is removed and a dead parent ends the run. `guest`: the kernel ends with the run. */
   readonly mode: 'local' | 'guest';
+  /** How nodes are isolated; `netns` unless told. */
+  readonly hosts?: 'netns' | 'docker';
 }
 
 /** What of the network the agent needs; Network (network.ts) has it. */
@@ -36,6 +38,12 @@ export interface AgentNetwork extends NodeAccess, BottleneckQueues {
   verify(): readonly Finding[];
   /** And after it: nothing dropped where nothing may be, no superpackets, … */
   verifyEnd(): readonly Finding[];
+  /** Run time 0, ns of CLOCK_MONOTONIC: for programs that are part of the network. */
+  begin?(originNs: number): void;
+  /** Such a program died: the run is over. */
+  failure?(): Finding | null;
+  /** After traffic: ends them, their records written. @returns what they have to say */
+  end?(): Promise<{ readonly findings: readonly Finding[]; readonly facts: Readonly<Record<string, unknown>> }>;
   remove(): void | Promise<void>;
 }
 
@@ -140,6 +148,7 @@ class AgentRun {
 
     const loop = new Loop(this.startOfRun(), options.clock);
     this.loop = loop;
+    network.begin?.(loop.originNs);
     const context = assembleContext({
       plan, loop, clock: options.clock, nodes: network, rawDir: options.rawDir,
       finding: (finding) => this.log.write(finding),
@@ -186,6 +195,8 @@ class AgentRun {
     loop.every(0, second, Infinity, (now) => {
       this.log.write({ type: 'progress', phase: now < endNs ? 'traffic' : 'teardown', tNs: now });
       for (const collector of this.startedCollectors) collector.flush();
+      const failure = this.network!.failure?.() ?? null;
+      if (failure !== null) this.end(failure.rule, failure.message);
       if (this.options.mode === 'local' && process.ppid !== this.parent) this.interrupt('the end of its parent process');
     });
     await this.runUntil(endNs, () => false);
@@ -228,6 +239,12 @@ class AgentRun {
     for (const tool of this.traffic) await this.guarded(() => tool.stop());
     const { network } = this;
     if (network !== undefined) {
+      await this.guarded(async () => {
+        const said = await network.end?.();
+        if (said === undefined) return;
+        this.report(said.findings);
+        this.log.write({ type: 'facts', ...said.facts });
+      });
       if (this.ranToEnd) await this.guarded(() => this.report(network.verifyEnd()));
       if (this.options.mode === 'local') await this.guarded(() => network.remove());
     }

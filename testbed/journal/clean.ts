@@ -89,6 +89,7 @@ function endProcesses(processes: readonly ProcessId[], failed: string[]): void {
 function remove(entry: JournalEntry, sameBoot: boolean, dryRun: boolean): string | undefined {
   switch (entry.kind) {
     case 'process': return undefined;
+    case 'container': throw new Error(`container ${entry.name} is still there (hosts/clean-containers.ts removes it)`);
     case 'namespace': {
       if (!existsSync(entry.path)) return undefined;
       if (!dryRun) {

@@ -9,8 +9,9 @@ import * as os from 'node:os';
 import * as path from 'node:path';
 import { findProgram } from '../../kernel/project.js';
 import { howToInstall } from '../doctor/packages.js';
+import { UserError } from '../errors.js';
 import type { Plan } from '../plan/plan.js';
-import type { Machine, MachineInfo, Missing, RunOutcome, RunRequest } from './machine.js';
+import type { HostsKind, Machine, MachineInfo, Missing, RunOutcome, RunRequest } from './machine.js';
 import { describeNeed, needsOf, type Need } from './needs.js';
 import { AgentLines } from './tail.js';
 import { agentFile, elsewhere, missingPrograms } from './uml.js';
@@ -134,6 +135,21 @@ export async function lacking(needs: readonly Need[]): Promise<readonly { readon
   return tried.filter((each) => !each.ok).map(({ need, message }) => ({ need, message: message.trim().split('\n')[0] ?? '' }));
 }
 
+/** What hosts in containers need and this machine lacks. */
+async function containers(): Promise<readonly Missing[]> {
+  const [{ openEngine }, { checkImage }] = await Promise.all([import('../hosts/engine.js'), import('../hosts/image.js')]);
+  try {
+    await checkImage(await openEngine());
+    return [];
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    const [, what, fix] = /^(.*?): (.*)$/s.exec(error.message) ?? [null, error.message, 'see the engine'];
+    return [{ what: `containers: ${what!}`, fix: fix! }];
+  }
+}
+let containersAnswer: Promise<readonly Missing[]> | undefined;
+const containersOnce = (): Promise<readonly Missing[]> => (containersAnswer ??= containers());
+
 export class Local implements Machine {
   readonly info: MachineInfo = { name: 'local', kernel: os.release(), clocks: ['real'] };
   readonly #options: LocalOptions;
@@ -142,13 +158,14 @@ export class Local implements Machine {
     this.#options = options;
   }
 
-  async check(plan: Plan, clock: 'virtual' | 'real'): Promise<readonly Missing[]> {
+  async check(plan: Plan, clock: 'virtual' | 'real', hosts: HostsKind = 'netns'): Promise<readonly Missing[]> {
     if (process.platform !== 'linux') return [{ what: 'Linux', fix: `local runs on Linux only, and this is ${process.platform}` }];
     const missing: Missing[] = [];
     if (clock === 'virtual') missing.push({ what: 'virtual time on the local kernel', fix: '--machine uml, or --clock real' });
     const needs = needsOf(plan);
     const missingTools = ['unshare', 'nsenter'].filter((name) => findProgram(name) === null);
     missing.push(...missingPrograms(needs), ...missingTools.map((name) => ({ what: `program ${name}`, fix: howToInstall([name]) })));
+    if (hosts === 'docker') missing.push(...(await containersOnce()));
     if (!mayUseNamespaces()) return [...missing, needsRight];
     if (missing.some((each) => each.what.startsWith('program '))) return missing; // nothing to try with
     const lacks = await lacking(needs);

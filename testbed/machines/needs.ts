@@ -4,6 +4,7 @@
  * built (its .config), Debian's (its modules) and the local one (tried out) answer the same questions.
  */
 
+import { daemonLinks } from '../plan/daemon.js';
 import type { Plan, PlanDirection, PlanQueue } from '../plan/plan.js';
 
 export interface Need {
@@ -43,16 +44,17 @@ const congestionControl = (name: string, by: string): Need => ({
 const program = (name: string, by: string): Need => ({ type: 'program', name, by, options: [], modules: [] });
 
 function queueNeeds(queue: PlanQueue, by: string): Need[] {
-  if (queue.in === 'daemon') return [{ type: 'device', name: 'tun', by, options: ['TUN'], modules: ['tun'] }];
+  if (queue.in === 'daemon') return []; // packet sockets, which every run needs
   if (queue.kind === 'raw') return queue.tc?.[0] === undefined ? [] : [qdisc(queue.tc[0], by, queue.tc)];
   return [qdisc(queue.kind, by)];
 }
 
-function directionNeeds(direction: PlanDirection): Need[] {
+/** @param byDaemon its wire is the userspace bottleneck's */
+function directionNeeds(direction: PlanDirection, byDaemon: boolean): Need[] {
   const needs: Need[] = [];
-  if (direction.shaper) needs.push(qdisc(direction.shaper, `shaper of ${direction.name}`));
+  if (direction.shaper && direction.queue?.in !== 'daemon') needs.push(qdisc(direction.shaper, `shaper of ${direction.name}`));
   if (direction.queue) needs.push(...queueNeeds(direction.queue, `queue of ${direction.name}`));
-  if (direction.wire.length > 0) {
+  if (direction.wire.length > 0 && !byDaemon) {
     const by = `delay of ${direction.name}`;
     needs.push(
       qdisc('netem', by),
@@ -84,10 +86,11 @@ export function needsOf(plan: Plan): Need[] {
   if (plan.links.some((link) => [...link.a.addresses, ...link.b.addresses].some((address) => address.includes(':')))) {
     needs.push({ type: 'feature', name: 'IPv6', by: 'the addresses', options: ['IPV6'], modules: ['ipv6'] });
   }
-  for (const link of plan.links) needs.push(...directionNeeds(link.forward), ...directionNeeds(link.reverse));
+  const daemon = daemonLinks(plan);
+  for (const link of plan.links) for (const direction of [link.forward, link.reverse]) needs.push(...directionNeeds(direction, daemon.has(link.name)));
   for (const event of plan.events) {
     if (event.set.queue) needs.push(...queueNeeds(event.set.queue, `event on ${event.direction}`));
-    if (event.set.wire) needs.push(qdisc('netem', `event on ${event.direction}`));
+    if (event.set.wire && daemon.size === 0) needs.push(qdisc('netem', `event on ${event.direction}`));
   }
   for (const flow of plan.flows) {
     if (flow.cc !== null) needs.push(congestionControl(flow.cc, `traffic ${flow.class}`));

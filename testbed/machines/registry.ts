@@ -3,7 +3,7 @@
 import { UserError } from '../errors.js';
 import type { Plan } from '../plan/plan.js';
 import { Local } from './local.js';
-import type { Machine, Missing } from './machine.js';
+import type { HostsKind, Machine, Missing } from './machine.js';
 import { readConfig } from '../config/config.js';
 import { Ssh } from './ssh/ssh.js';
 import { parseTarget } from './ssh/target.js';
@@ -67,27 +67,27 @@ export interface Choice {
  * @param clock what the user asked for; absent: virtual where the machine can
  * @throws UserError with everything that is missing and how to get it
  */
-export async function chooseMachine(name: string, plans: readonly Plan[], clock: 'virtual' | 'real' | undefined, options: MachineOptions = {}): Promise<Choice> {
+export async function chooseMachine(name: string, plans: readonly Plan[], clock: 'virtual' | 'real' | undefined, options: MachineOptions = {}, hosts: HostsKind = 'netns'): Promise<Choice> {
   if (name !== 'auto') {
     const machine = openMachine(name, options);
     const used = clock ?? (machine.info.clocks.includes('virtual') ? 'virtual' : 'real');
-    const missing = await checkAll(machine, plans, used);
+    const missing = await checkAll(machine, plans, used, hosts);
     if (missing.length > 0) throw new UserError(`${machine.info.name} cannot run this:\n${list(missing)}`, 3);
     return { machine, clock: used, notLocal: [] };
   }
   const local = openMachine('local', options);
-  const notLocal = await checkAll(local, plans, clock ?? 'real');
+  const notLocal = await checkAll(local, plans, clock ?? 'real', hosts);
   if (notLocal.length === 0) return { machine: local, clock: 'real', notLocal };
   const uml = openMachine('uml', options);
   const used = clock ?? 'virtual';
-  const notUml = await checkAll(uml, plans, used);
+  const notUml = await checkAll(uml, plans, used, hosts);
   if (notUml.length === 0) return { machine: uml, clock: used, notLocal };
   throw new UserError(`no machine here can run this.\nlocal lacks:\n${list(notLocal)}\n${uml.info.name} lacks:\n${list(notUml)}`, 3);
 }
 
-async function checkAll(machine: Machine, plans: readonly Plan[], clock: 'virtual' | 'real'): Promise<Missing[]> {
+async function checkAll(machine: Machine, plans: readonly Plan[], clock: 'virtual' | 'real', hosts: HostsKind): Promise<Missing[]> {
   const all = new Map<string, Missing>();
-  for (const plan of plans) for (const missing of await machine.check(plan, clock)) all.set(missing.what, missing);
+  for (const plan of plans) for (const missing of await machine.check(plan, clock, hosts)) all.set(missing.what, missing);
   return [...all.values()];
 }
 

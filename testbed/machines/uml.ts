@@ -16,7 +16,7 @@ import { compareVersions, testedVersions } from '../../kernel/versions.js';
 import { howToInstall } from '../doctor/packages.js';
 import { UserError } from '../errors.js';
 import type { Plan } from '../plan/plan.js';
-import type { Machine, MachineInfo, Missing, RunOutcome, RunRequest } from './machine.js';
+import type { HostsKind, Machine, MachineInfo, Missing, RunOutcome, RunRequest } from './machine.js';
 import { describeNeed, needsOf, type Need } from './needs.js';
 import { AgentLines } from './tail.js';
 import { defaultWatchdogMs, watch } from './watch.js';
@@ -55,7 +55,8 @@ export class Uml implements Machine {
     };
   }
 
-  check(plan: Plan, clock: 'virtual' | 'real'): Promise<readonly Missing[]> {
+  check(plan: Plan, clock: 'virtual' | 'real', hosts: HostsKind = 'netns'): Promise<readonly Missing[]> {
+    if (hosts === 'docker') return Promise.resolve([{ what: 'hosts in containers inside a UML guest: no container engine runs there, and one outside would not be in its virtual time', fix: '--hosts netns, or --machine local' }]);
     const kernel = this.#kernel;
     if (!kernel) return Promise.resolve(this.#missing);
     const missing: Missing[] = [];

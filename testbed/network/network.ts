@@ -60,6 +60,7 @@ export class Network {
   /** Runs `call` with this thread in the node's network namespace. Synchronous, not nested. */
   inNode<T>(node: string, call: () => T): T { return this.hosts.inside(node, call); }
   netnsPath(node: string): string { return this.hosts.namespacePath(node); }
+  command(node: string, words: readonly [string, ...string[]]): readonly [string, ...string[]] { return this.hosts.command(node, words); }
 
   /** Index of a device in its node. */
   ifindex(node: string, device: string): number {
@@ -110,7 +111,11 @@ export class Network {
         out.push({ ...failed('event-failed', `event at ${event.atNs / 1e9} s: could not set ${event.direction}.${what}: ${error.message}; change the event or the queue`), tNs: event.atNs });
       }
     };
-    const { rateBps, wire, queue } = event.set;
+    // The userspace bottleneck knows its events and makes them itself, at their very time.
+    const daemon = this.layout.directions.get(event.direction)?.daemon ?? null;
+    const queued = daemon !== null && this.direction(event.direction).direction.queue?.in === 'daemon';
+    const { rateBps, queue } = queued ? {} as PlanEvent['set'] : event.set;
+    const { wire } = daemon !== null ? {} as PlanEvent['set'] : event.set;
     if (rateBps !== undefined) attempt('rate', () => this.setRate(event.direction, rateBps));
     if (wire !== undefined) {
       attempt('wire', () => {

@@ -27,7 +27,7 @@ function stepLines(step: Step, netns: (node: string) => string, silent: Readonly
         line('ip', '-n', a, 'link', 'set', step.a.device, ...quiet, 'up'), line('ip', '-n', b, 'link', 'set', step.b.device, ...quiet, 'up'),
       ];
     }
-    case 'offloads': return [`${line('ip', 'netns', 'exec', netns(step.node), 'ethtool', '-K', step.device, 'tso', 'off', 'gso', 'off', 'gro', 'off')} >/dev/null`];
+    case 'offloads': return [`${line('ip', 'netns', 'exec', netns(step.node), 'ethtool', '-K', step.device, 'tso', 'off', 'gso', 'off', 'gro', 'off', ...(step.checksums ? ['tx', 'off'] : []))} >/dev/null`];
     case 'address': return [line('ip', '-n', netns(step.node), 'addr', 'add', step.address, 'dev', step.device, ...(step.address.includes(':') ? ['nodad'] : []))];
     case 'neighbour': return [line('ip', '-n', netns(step.node), 'neigh', 'replace', step.address, 'lladdr', step.mac, 'dev', step.device, 'nud', 'permanent')];
     case 'route': return [line('ip', '-n', netns(step.node), 'route', 'add', step.to, 'via', step.via, 'dev', step.device, 'proto', 'static')];

@@ -11,6 +11,7 @@ import pc from 'picocolors';
 import { UserError } from '../errors.js';
 import { expandRuns } from '../plan/compile.js';
 import type { Plan } from '../plan/plan.js';
+import type { HostsKind } from '../machines/machine.js';
 import { readRunJson } from '../records/run-json.js';
 import { formatTime } from '../units.js';
 import { load } from '../scenario/load.js';
@@ -24,7 +25,7 @@ import { executeSet } from './run-set.js';
 import { gitCommit } from './git-commit.js';
 
 export type EngineChoice =
-  | { readonly kind: 'kernel'; readonly machine: string; readonly hosts: string; readonly memoryBytes?: number; readonly clock?: 'virtual' | 'real' }
+  | { readonly kind: 'kernel'; readonly machine: string; readonly hosts: HostsKind; readonly memoryBytes?: number; readonly clock?: 'virtual' | 'real' }
   | { readonly kind: 'sim' };
 
 export interface RunScenarioOptions {
@@ -105,7 +106,6 @@ async function chooseEngine(choice: EngineChoice, plansFor: (clock: 'virtual' | 
     const { simulatorEngine } = await import('./simulator-engine.js');
     return { engine: simulatorEngine(os.availableParallelism()), plans: plansFor('virtual') };
   }
-  if (choice.hosts !== 'netns') throw new UserError(`--hosts ${choice.hosts}: not a kind of host this version has; use netns`, 2);
   const { chooseMachine } = await import('../machines/registry.js');
   // What a kernel must have does not depend on the clock, so any plan set serves to choose the machine.
   const wantedClock = choice.clock ?? 'virtual';
@@ -120,7 +120,7 @@ async function chooseEngine(choice: EngineChoice, plansFor: (clock: 'virtual' | 
       throw new UserError(`${plan.name}${Object.keys(plan.varied).length > 0 ? ` (${Object.entries(plan.varied).map(([key, value]) => `${key} ${value}`).join(', ')})` : ''}: ${error.message}`, 2);
     }
   }
-  const { machine, clock, notLocal } = await chooseMachine(choice.machine, wanted, choice.clock, choice.memoryBytes === undefined ? {} : { memoryBytes: choice.memoryBytes });
+  const { machine, clock, notLocal } = await chooseMachine(choice.machine, wanted, choice.clock, choice.memoryBytes === undefined ? {} : { memoryBytes: choice.memoryBytes }, choice.hosts);
   if (choice.machine === 'auto' && notLocal.length > 0) {
     process.stderr.write(pc.dim(`Not on this host's own kernel, which lacks ${notLocal.map(({ what }) => what).join(', ')}.`) + '\n');
   }

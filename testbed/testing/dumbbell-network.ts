@@ -105,6 +105,7 @@ export function dumbbellNetwork(plan: Plan, prefix = ''): AgentNetwork & { tc(no
   return {
     inNode,
     netnsPath: path,
+    command: (_node, words) => words,
     tc,
     bottleneck: () => { throw new Error('not needed here'); },
     applyEvent: (event) => { if (event.set.rateBps !== undefined) tc('r', `class change dev rb parent 1: classid 1:10 htb rate ${event.set.rateBps}bit burst 1514 cburst 1514 quantum 1514`); return []; },

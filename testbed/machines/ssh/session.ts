@@ -9,7 +9,7 @@ import * as path from 'node:path';
 import { UserError } from '../../errors.js';
 import type { Plan } from '../../plan/plan.js';
 import type { Diagnosis } from '../../doctor/doctor.js';
-import type { Missing, RunOutcome, RunRequest } from '../machine.js';
+import type { HostsKind, Missing, RunOutcome, RunRequest } from '../machine.js';
 import { AgentLines } from '../tail.js';
 import { Connection, ConnectionLost } from './connection.js';
 import { bringLines, bringRecords, deadManS, endRemote, forgetRemoteRun, remoteStatus, startRemote, type RemoteRun } from './remote-run.js';
@@ -29,11 +29,11 @@ const pollMs = 300;
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => { setTimeout(resolve, ms); });
 
 /** What the plan needs and the machine there lacks. */
-export async function checkRemote(target: SshTarget, plan: Plan): Promise<readonly Missing[]> {
+export async function checkRemote(target: SshTarget, plan: Plan, hosts: HostsKind): Promise<readonly Missing[]> {
   const connection = await Connection.open(target);
   try {
     const { command } = await ship(connection);
-    const missing = JSON.parse(await must(connection, [...command, 'check'], Buffer.from(JSON.stringify([plan])))) as readonly Missing[];
+    const missing = JSON.parse(await must(connection, [...command, 'check', hosts], Buffer.from(JSON.stringify([plan])))) as readonly Missing[];
     return missing.map(({ what, fix }) => ({ what: `${what} (on ${target.host})`, fix: `${fix} (there)` }));
   } finally {
     connection.close();

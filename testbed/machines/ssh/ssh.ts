@@ -1,7 +1,7 @@
 /** The machine `ssh://user@host[:port]`: a plan on another computer's own kernel, in real time. How: session.ts, loaded when it is used. */
 
 import type { Plan } from '../../plan/plan.js';
-import type { Machine, MachineInfo, Missing, RunOutcome, RunRequest } from '../machine.js';
+import type { HostsKind, Machine, MachineInfo, Missing, RunOutcome, RunRequest } from '../machine.js';
 import { needsOf } from '../needs.js';
 import type { SshOptions } from './session.js';
 import { formatTarget, type SshTarget } from './target.js';
@@ -15,11 +15,11 @@ export class Ssh implements Machine {
     this.info = { name: formatTarget(target), kernel: null, clocks: ['real'] };
   }
 
-  async check(plan: Plan, clock: 'virtual' | 'real'): Promise<readonly Missing[]> {
+  async check(plan: Plan, clock: 'virtual' | 'real', hosts: HostsKind = 'netns'): Promise<readonly Missing[]> {
     if (clock === 'virtual') return [{ what: 'virtual time on a remote kernel', fix: '--machine uml here, or --clock real' }];
-    const key = JSON.stringify(needsOf(plan));
+    const key = JSON.stringify([hosts, needsOf(plan)]);
     let answer = this.#checked.get(key);
-    if (answer === undefined) this.#checked.set(key, answer = import('./session.js').then(({ checkRemote }) => checkRemote(this.target, plan)));
+    if (answer === undefined) this.#checked.set(key, answer = import('./session.js').then(({ checkRemote }) => checkRemote(this.target, plan, hosts)));
     return answer;
   }
 
