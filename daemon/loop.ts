@@ -102,7 +102,11 @@ export class PacketLoop {
     this.say({ type: 'summary', ...this.statistics() });
   }
 
-  /** @returns whether it was allowed */
+  /**
+   * Real-time policy: other programs do not delay packets, and the kernel adds no slack to waits (50 µs or 0.1 %, fs/select.c
+   * select_estimate_accuracy), which would make them late in virtual time too.
+   * @returns whether it was allowed
+   */
   static raisePriority(): boolean {
     const priority = stable(4);
     priority.writeInt32LE(50);

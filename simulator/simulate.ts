@@ -5,7 +5,6 @@
 
 import * as fs from 'node:fs';
 import * as path from 'node:path';
-import { getHeapStatistics } from 'node:v8';
 import { aqms } from '../aqm/registry.js';
 import type { AqmKind } from '../aqm/aqm.js';
 import { UserError } from '../testbed/errors.js';
@@ -13,6 +12,7 @@ import type { Plan, PlanEvent } from '../testbed/plan/plan.js';
 import { probeFields, type AgentLine, type FlowRow } from '../testbed/records/raw.js';
 import { RecordWriter } from '../testbed/records/record-file.js';
 import { Actor, before } from './events.js';
+import { memoryProblem } from './memory.js';
 import { Network } from './network.js';
 import { Probe } from './probe.js';
 import { PacketRecords } from './records.js';
@@ -74,32 +74,11 @@ class WindowEdge extends Actor {
   override fire(): void { this.reached(); }
 }
 
-/** Bytes of a Packet object, and of a TCP connection with an ordinary window: measured, rounded up. */
-const packetBytes = 400;
-const connectionBytes = 12_000;
-
-/** What a run may need, bytes: every queue and wire full at once, every flow alive at once. */
-export function estimateMemory(plan: Plan): number {
-  let packets = 0;
-  for (const link of plan.links) {
-    for (const direction of [link.forward, link.reverse]) {
-      const limit = direction.queue?.params['limit'];
-      if (direction.queue !== null) packets += typeof limit === 'number' ? (direction.queue.kind === 'bfifo' || direction.queue.kind === 'red' ? limit / 500 : limit) : 1000;
-      for (const wire of direction.wire) packets += Math.min(wire.limitPackets, (wire.delayNs / 8e9 / link.mtuBytes) * (direction.rateBps ?? 1e9));
-    }
-  }
-  return packets * packetBytes + plan.flows.length * connectionBytes;
-}
-
 function check(plan: Plan): void {
   const names = new Set(plan.links.flatMap((link) => [link.forward.name, link.reverse.name]));
   for (const { direction } of plan.events) if (!names.has(direction)) throw new UserError(`plan: an event changes ${direction}, which is no link's direction; there are ${[...names].join(', ')}`);
-  const estimate = estimateMemory(plan);
-  const limit = getHeapStatistics().heap_size_limit;
-  if (estimate > 0.8 * limit) {
-    throw new UserError(`simulating this may take ${Math.ceil(estimate / 2 ** 20)} MiB (every queue full, all ${plan.flows.length} flows at once), and Node may use ${Math.floor(limit / 2 ** 20)} MiB; `
-      + 'use fewer flows or smaller queues, or allow more with NODE_OPTIONS=--max-old-space-size=<MiB>');
-  }
+  const tooLarge = memoryProblem(plan);
+  if (tooLarge !== null) throw new UserError(tooLarge);
 }
 
 /**

@@ -20,6 +20,7 @@ const commands: Readonly<Record<string, { readonly summary: string; readonly loa
   tag: { summary: 'give a run a name that keeps it from gc', load: () => import('./tag.js') },
   rm: { summary: 'remove runs', load: () => import('./rm.js') },
   gc: { summary: 'remove old runs that have no tag', load: () => import('./gc.js') },
+  daemon: { summary: 'put a queue discipline in user space on this router', load: () => import('./daemon.js') },
   compare: { summary: 'compare runs or sets: figures, distributions, what is inside the noise', load: () => import('./compare.js') },
   kernel: { summary: 'build, list and remove User-Mode Linux kernels', load: () => import('./kernel.js') },
   image: { summary: 'build the image of hosts in containers', load: () => import('./image.js') },
