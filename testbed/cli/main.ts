@@ -3,6 +3,7 @@
 
 import { Command, CommanderError } from 'commander';
 import { UserError } from '../errors.js';
+import { watchOutput } from '../run/closed-output.js';
 import { isDiskFull } from '../run/full-disk.js';
 
 interface CommandModule { register(program: Command): void }
@@ -52,13 +53,7 @@ async function main(words: readonly string[]): Promise<number> {
   return typeof process.exitCode === 'number' ? process.exitCode : 0;
 }
 
-/** Output closed by its reader (`| head`) is not an error of ours. */
-for (const stream of [process.stdout, process.stderr]) {
-  stream.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'EPIPE') process.exit(0);
-    throw error;
-  });
-}
+watchOutput();
 
 main(process.argv.slice(2)).then(
   (code) => { process.exitCode = code; },

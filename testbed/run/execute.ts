@@ -74,8 +74,9 @@ export async function execute(options: ExecuteOptions): Promise<ExecuteResult> {
   const findings: Finding[] = [];
   const facts: Record<string, unknown> = {};
   const meter = new ProgressMeter(plan);
+  const { signal, release } = whileThere(raw, options.signal);
   const outcome = await settle(engine, {
-    plan, runDir, signal: options.signal,
+    plan, runDir, signal,
     // Names outside the folder derive from the plan in virtual time, so that they cannot change a result; in real time two runs of one plan may be on one machine.
     tag: engine.clock === 'virtual' ? hash.slice(0, 8) : hash.slice(0, 2) + path.basename(runDir).replace(/[^a-z0-9]/g, '').slice(-6).padStart(6, '0'),
     onLine: (line: AgentLine): void => {
@@ -86,7 +87,8 @@ export async function execute(options: ExecuteOptions): Promise<ExecuteResult> {
         options.onProgress?.(meter);
       }
     },
-  });
+  }).finally(release);
+  if (!fs.existsSync(raw)) return removed(runDir, started, findings);
 
   meter.analysing();
   options.onProgress?.(meter);
@@ -119,6 +121,7 @@ export async function finish({ runDir, started, outcome, findings: told, facts, 
     counts = rows;
     analysed = true;
   } catch (problem) {
+    if (!fs.existsSync(path.join(runDir, 'raw'))) return removed(runDir, started, findings);
     // The records are still in raw/; what cannot be read of a run that failed is no second failure.
     if (outcome.status === 'complete' && !(problem instanceof UserError) && !isDiskFull(problem)) throw problem;
     if (isDiskFull(problem)) error = diskFullMessage(runDir);
@@ -143,9 +146,46 @@ export async function finish({ runDir, started, outcome, findings: told, facts, 
     ended: new Date().toISOString(),
     ...(error === null ? {} : { error }),
   };
-  writeRunJson(runDir, ended);
-  if (report && analysed) await (besideOthers ? analyseInThread : analyse)({ task: 'report', runDir });
+  try {
+    writeRunJson(runDir, ended);
+    if (report && analysed) await (besideOthers ? analyseInThread : analyse)({ task: 'report', runDir });
+  } catch (problem) {
+    if (!fs.existsSync(path.join(runDir, 'raw'))) return removed(runDir, started, findings);
+    throw problem;
+  }
   return { runDir, status, findings, error };
+}
+
+/** How often a run looks whether its folder is still there, ms. */
+const lookMs = 1000;
+
+/** Aborted with `signal`, and when the folder is gone: what is recorded after that is lost. */
+function whileThere(folder: string, signal: AbortSignal): { readonly signal: AbortSignal; release(): void } {
+  const controller = new AbortController();
+  const abort = (): void => { controller.abort(); };
+  signal.addEventListener('abort', abort);
+  if (signal.aborted) abort();
+  const timer = setInterval(() => { if (!fs.existsSync(folder)) abort(); }, lookMs);
+  return {
+    signal: controller.signal,
+    release: () => {
+      clearInterval(timer);
+      signal.removeEventListener('abort', abort);
+    },
+  };
+}
+
+/** The end of a run whose folder, or raw/ in it, was removed while it went on: no records, and what is left of the folder says why. */
+function removed(runDir: string, started: RunJson, findings: readonly Finding[]): ExecuteResult {
+  const error = `${runDir} was removed, or its raw/ was, while the run went on: nothing can be said of it. Run it again`;
+  const { owner: _owner, ...start } = started;
+  try {
+    releaseReserve(runDir);
+    writeRunJson(runDir, { ...start, status: 'failed', ended: new Date().toISOString(), error });
+  } catch {
+    // The folder itself is gone.
+  }
+  return { runDir, status: 'failed', findings, error };
 }
 
 /** The engine's outcome; an error a user can mend becomes a failed outcome, a bug is recorded in the folder and thrown on. */
@@ -154,8 +194,10 @@ async function settle(engine: Engine, request: Parameters<Engine['execute']>[0])
     return await engine.execute(request);
   } catch (error) {
     if (error instanceof UserError) return { status: 'failed', error: error.message };
+    if (!fs.existsSync(path.join(request.runDir, 'raw'))) return { status: 'failed' }; // removed: that is said where it ends
     const { readRunJson } = await import('../records/run-json.js');
     const run = readRunJson(request.runDir);
+    releaseReserve(request.runDir);
     if (run) writeRunJson(request.runDir, { ...run, status: 'failed', ended: new Date().toISOString(), error: String(error) });
     throw error;
   }

@@ -75,10 +75,11 @@ export async function runScenario(options: RunScenarioOptions): Promise<number> 
   }
 
   if (results.every((result) => result === null)) {
-    fs.rmdirSync(topDir);
+    fs.rmSync(topDir, { recursive: true, force: true });
     process.stderr.write('Interrupted before anything was started.\n');
     return 130;
   }
+  if (!fs.existsSync(topDir)) throw new UserError(`${shown} was removed while it was written: nothing is left of it. Run it again.`);
   process.stdout.write(`\n${await figures(topDir, plans.length, options.report)}\n`);
   for (const [index, result] of results.entries()) {
     if (result === null || result.status === 'complete') continue;

@@ -3,6 +3,7 @@
  * each guest on a core of its own, results independent of how many go on side by side. One failing run does not stop the others.
  */
 
+import * as fs from 'node:fs';
 import * as path from 'node:path';
 import type { Plan } from '../plan/plan.js';
 import type { Engine } from './engine.js';
@@ -37,21 +38,29 @@ export async function executeJobs({ jobs, workers, gitCommit, signal, onStart, o
   const results: (ExecuteResult | null)[] = jobs.map(() => null);
   const sideBySide = Math.max(1, Math.min(workers, jobs.length));
   let next = 0;
+  // What no run can be blamed for (a fault of ours) ends them all, rather than leave the others running unseen.
+  const all = new AbortController();
+  const stop = (): void => { all.abort(); };
+  signal.addEventListener('abort', stop);
+  if (signal.aborted) stop();
   const work = async (): Promise<void> => {
-    while (next < jobs.length && !signal.aborted) {
+    while (next < jobs.length && !all.signal.aborted) {
       const index = next++;
       const { plan, engine, runDir, scenario, report } = jobs[index]!;
       onStart?.(index);
       const result = await execute({
-        plan, engine, runDir, scenario, gitCommit, report, signal,
+        plan, engine, runDir, scenario, gitCommit, report, signal: all.signal,
         besideOthers: sideBySide > 1,
         onProgress: (meter) => onProgress?.(index, meter),
       });
       results[index] = result;
+      if (!fs.existsSync(path.dirname(runDir))) stop(); // someone removed the folder of them all
       await onEnd?.(index, result);
     }
   };
-  await Promise.all(Array.from({ length: sideBySide }, work));
+  const ends = await Promise.allSettled(Array.from({ length: sideBySide }, () => work().catch((error: unknown) => { stop(); throw error; })));
+  signal.removeEventListener('abort', stop);
+  for (const end of ends) if (end.status === 'rejected') throw end.reason;
   return results;
 }
 

@@ -8,6 +8,7 @@ import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { readMetrics } from '../analysis/summary.js';
+import { UserError } from '../errors.js';
 import type { EngineName } from '../expect/parse.js';
 import { planHash } from '../plan/hash.js';
 import type { Plan } from '../plan/plan.js';
@@ -50,6 +51,7 @@ export class Store {
       return;
     }
     fs.rmSync(folder, { recursive: true, force: true });
+    if (!fs.existsSync(part)) throw new UserError(`${part} was removed while its run went on: give the command again, it goes on where it stopped`);
     fs.renameSync(part, folder);
   }
 
