@@ -132,7 +132,7 @@ class RouterCapture {
     this.writeDictionary(missing);
     if (missing > 0) {
       this.context.finding('invalid', 'capture-lost',
-        `${this.node}: ${missing} of ${accepted} packets were not recorded, the capture's ring was full. Packet records are incomplete. Lower the rate, run in virtual time, or set collect packets off.`);
+        `${this.node}: ${missing} of ${accepted} packets were not recorded, the capture's ring was full. Packet records are incomplete. Lower the rate of what is sent${this.context.clock === 'real' ? ', run in virtual time' : ''}, or set collect packets off.`);
     }
     if (this.superpackets > 0) {
       this.context.finding('invalid', 'superpacket',

@@ -4,7 +4,7 @@
 import { Command, CommanderError } from 'commander';
 import { UserError } from '../errors.js';
 import { watchOutput } from '../run/closed-output.js';
-import { isDiskFull } from '../run/full-disk.js';
+import { systemMessage } from '../run/system-error.js';
 
 interface CommandModule { register(program: Command): void }
 
@@ -63,8 +63,8 @@ main(process.argv.slice(2)).then(
     } else if (error instanceof UserError) {
       process.stderr.write(`${error.message}\n`);
       process.exitCode = error.exitCode;
-    } else if (isDiskFull(error)) {
-      process.stderr.write(`a disk is full: ${(error as Error).message}. Free some space, or choose another folder with --out.\n`);
+    } else if (systemMessage(error) !== null) {
+      process.stderr.write(`${systemMessage(error)}\n`);
       process.exitCode = 1;
     } else {
       process.stderr.write(`${error instanceof Error ? error.stack : String(error)}\nThis is a bug in testbed, not in your scenario: please report it with the lines above.\n`);

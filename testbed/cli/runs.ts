@@ -63,7 +63,7 @@ export function found(dir: string): Found | null {
  */
 export function resolveRun(name: string, resultsDir: string): Found {
   const isFolder = name !== '' && (fs.statSync(name, { throwIfNoEntry: false })?.isDirectory() ?? false);
-  const asFolder = isFolder ? found(name) : null;
+  const asFolder = isFolder ? found(path.resolve(name)) : null; // `.` has no name to call it by
   if (asFolder !== null) return asFolder;
   const rows = indexedRuns(scanRuns(resultsDir).index).map(({ row }) => row);
   if (rows.length === 0) throw new UserError(`no run in ${resultsDir}; start one with: testbed run FILE`);

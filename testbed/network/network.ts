@@ -290,7 +290,7 @@ export class Network {
           continue;
         }
         const lost = (['rxDropped', 'txDropped', 'rxErrors', 'txErrors'] as const).filter((field) => after[field] > before[field]).map((field) => `${field} ${after[field] - before[field]}`);
-        if (lost.length > 0) out.push(invalid('dropped-elsewhere', `node ${node}, device ${device}: packets were lost outside the queues (${lost.join(', ')}); the machine may be overloaded: use virtual time`));
+        if (lost.length > 0) out.push(invalid('dropped-elsewhere', `node ${node}, device ${device}: packets were lost outside the queues (${lost.join(', ')}); give the links a rate, so that no more is sent at once than the kernel takes, or, in real time, use virtual time: the machine may be overloaded`));
       }
     }
     this.linksNow = undefined;

@@ -73,7 +73,7 @@ export async function ingest(runDir: string): Promise<IngestResult> {
     return { rows, captures, findings };
   } catch (error) {
     if (error instanceof Error && /No space left|ENOSPC/i.test(error.message)) {
-      throw new UserError(`${runDir}: the disk is full; the records are kept in raw/. Free some space, then run the analysis again.`, 1, { cause: error });
+      throw new UserError(`${runDir}: the disk is full; the records are kept in raw/. Free some space, or choose another folder (--out), then run again.`, 1, { cause: error });
     }
     throw error;
   } finally {

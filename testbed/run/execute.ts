@@ -18,6 +18,7 @@ import { analyse, analyseInThread } from './analysis.js';
 import type { Engine } from './engine.js';
 import { diskFullMessage, isDiskFull, releaseReserve, reserve } from './full-disk.js';
 import { ProgressMeter } from './progress.js';
+import { systemMessage } from './system-error.js';
 
 export interface ExecuteOptions {
   readonly plan: Plan;
@@ -195,6 +196,8 @@ async function settle(engine: Engine, request: Parameters<Engine['execute']>[0])
   } catch (error) {
     if (error instanceof UserError) return { status: 'failed', error: error.message };
     if (!fs.existsSync(path.join(request.runDir, 'raw'))) return { status: 'failed' }; // removed: that is said where it ends
+    const refused = systemMessage(error);
+    if (refused !== null) return { status: 'failed', error: refused };
     const { readRunJson } = await import('../records/run-json.js');
     const run = readRunJson(request.runDir);
     releaseReserve(request.runDir);

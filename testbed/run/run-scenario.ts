@@ -98,7 +98,7 @@ export async function runScenario(options: RunScenarioOptions): Promise<number> 
     expectations.writeExpectations(topDir, judged);
     process.stdout.write(`${expectations.expectationsText(judged)}\n`);
   }
-  process.stdout.write(`${options.report ? `report: ${path.join(shown, 'report.html')}` : `results: ${shown}`}\n`);
+  process.stdout.write(`${options.report && fs.existsSync(path.join(topDir, 'report.html')) ? `report: ${path.join(shown, 'report.html')}` : `results: ${shown}`}\n`);
   if (interrupt.signal.aborted) {
     process.stderr.write('Interrupted: what was recorded is kept, marked incomplete.\n');
     return 130;

@@ -10,6 +10,7 @@ import type { RunOutcome } from '../machines/machine.js';
 import type { Plan } from '../plan/plan.js';
 import type { AgentLine } from '../records/raw.js';
 import type { Engine, EngineRequest } from './engine.js';
+import { systemMessage } from './system-error.js';
 
 export const simulatorEngine = (cores: number): Engine => ({
   name: 'sim',
@@ -41,7 +42,8 @@ function simulateInWorker({ plan, runDir, signal, onLine }: EngineRequest): Prom
       else {
         signal.removeEventListener('abort', abort);
         void worker.terminate();
-        reject(new Error(`the simulator failed: ${reply.message}`));
+        const refused = systemMessage(new Error(reply.message));
+        reject(refused === null ? new Error(`the simulator failed: ${reply.message}`) : new UserError(refused));
       }
     });
     worker.on('error', (error) => {

@@ -323,6 +323,7 @@ export function expand(scenario: Resolved, { rules, holes }: ExpandOptions = {})
   const onTheWay = sound ? expanded : { ...expanded, classes: classes.map((c) => ({ ...c, pairs: c.pairs.filter(joined) })), probes: probes.map((p) => ({ ...p, pairs: p.pairs.filter(joined) })) };
   const parents = trees(neighbours);
   for (const { pairs: list } of [...onTheWay.classes, ...onTheWay.probes]) for (const pair of list) pairs.set(pairId(pair.src, pair.dst), pair);
+  checkHops(onTheWay, parents, problem);
   pairRtts(scenario, onTheWay, parents, rtts, problem);
   checkPackets(scenario, onTheWay, parents, problem);
   checkEvents({ scenario, expanded, rtts, endNs, problem, rules });
@@ -403,6 +404,21 @@ function pairRtts(scenario: Resolved, expanded: Pick<Expanded, 'links' | 'classe
     const id = [...rtts].find(([, rtt]) => rtt.delayer === host)![0];
     problem(saidBy.get(id)!, `${host.name} would need ${set.size} different delays towards its peers; expected at most ${maxDelayGroups} (more hosts, or peers that share an rtt)`);
   }
+}
+
+/** Linux sends with a TTL of 64 (IPDEFTTL, include/uapi/linux/ip.h), and the 64th router takes the last one: a packet passes 63. */
+export const mostHops = 63;
+
+function checkHops(expanded: Pick<Expanded, 'links' | 'classes' | 'probes'>, parents: readonly Tree[], problem: Report): void {
+  if (parents.length <= mostHops) return;
+  const check = (pairs: readonly Pair[], path: Path): void => {
+    for (const { src, dst } of pairs) {
+      const routers = route({ links: expanded.links, parents }, src.router, dst.router).length + 1;
+      if (routers > mostHops) { problem(path, `${routers} routers lie between ${src.name} and ${dst.name}; expected at most ${mostHops}, since Linux sends packets with a TTL of 64`, ['topology', 'routers']); return; }
+    }
+  };
+  for (const { name, pairs } of expanded.classes) check(pairs, ['traffic', name]);
+  for (const { name, pairs } of expanded.probes) check(pairs, ['probes', name]);
 }
 
 function checkPackets(scenario: Resolved, expanded: Pick<Expanded, 'links' | 'classes' | 'probes'>, parents: readonly Tree[], problem: Report): void {

@@ -124,7 +124,7 @@ async function queryOnce(sql: string, options: StoreOptions, everyColumn: boolea
       for (;;) {
         const chunk = await describing(origin, database, false, () => result.fetchChunk());
         if (!chunk || chunk.rowCount === 0) return;
-        yield chunk.getRows();
+        yield await describing(origin, database, false, () => Promise.resolve().then(() => chunk.getRows()));
       }
     })();
     return { columns, pieces, used: counts, close };
@@ -139,7 +139,7 @@ async function parse(database: Database, origin: Origin): Promise<unknown> {
   const statement = await database.connection.prepare('SELECT json_serialize_sql(CAST($1 AS VARCHAR), skip_null := false) AS tree');
   statement.bindVarchar(1, origin.sql);
   const reader = await statement.runAndReadAll();
-  const tree = JSON.parse(String(reader.getRows()[0]![0])) as { error: boolean; error_type?: string; error_message?: string; position?: string; statements?: { node?: unknown }[] };
+  const tree = JSON.parse(jsonNumbers(String(reader.getRows()[0]![0]))) as { error: boolean; error_type?: string; error_message?: string; position?: string; statements?: { node?: unknown }[] };
   if (tree.error) {
     if (tree.error_type === 'parser') throw new QueryError(`${placeOf(origin, tree.position)}: ${tree.error_message ?? 'it cannot be parsed'}`, 'sql');
     throw new QueryError('only a SELECT (or DESCRIBE, SUMMARIZE, SHOW) can be queried: the results database is read-only', 'sql');
@@ -148,6 +148,9 @@ async function parse(database: Database, origin: Origin): Promise<unknown> {
   if (statements.length !== 1) throw new QueryError(statements.length === 0 ? 'the query is empty; try: testbed query "select * from runs"' : `${statements.length} statements in one query; give one`, 'sql');
   return statements[0]!.node;
 }
+
+/** DuckDB writes a literal beyond a double's range as `Infinity` or `NaN`, which is not JSON; what the tree is asked for does not depend on it. */
+const jsonNumbers = (text: string): string => text.replace(/"(?:[^"\\]|\\.)*"|-?\b(?:Infinity|NaN)\b/g, (token) => (token.startsWith('"') ? token : 'null'));
 
 async function volatileFunctions(database: Database): Promise<ReadonlySet<string>> {
   const rows = await database.rows<{ name: string }>("SELECT DISTINCT function_name AS name FROM duckdb_functions() WHERE stability = 'VOLATILE'");
@@ -289,7 +292,14 @@ async function describing<T>(origin: Origin, database: Database, narrowed: boole
     return await run();
   } catch (error) {
     const known = error instanceof Error ? duckError(error.message) : null;
-    if (known === null) throw error;
+    if (known === null) {
+      // Some errors of DuckDB's come as plain text whatever was asked for, and Node's strings have an end.
+      const text = error instanceof Error ? error.message : '';
+      if (text.startsWith('Invalid Input Error: Values were not provided')) throw new QueryError('query: it has parameters ($1, ?), which nothing gives values to; write the values into it', 'sql');
+      if (/^[A-Z]\w*(?: \w+)* Error: /.test(text) && !(error instanceof TypeError)) throw new QueryError(`query: ${text.split('\n')[0]!}`, 'sql');
+      if (/string longer than/.test(text)) throw new QueryError('query: a value of the result is longer than 512 MB of text, which cannot be shown', 'sql');
+      throw error;
+    }
     throw await queryError(origin, database, narrowed, known);
   }
 }
@@ -307,6 +317,7 @@ function duckError(message: string): DuckError | null {
 async function queryError(origin: Origin, database: Database, narrowed: boolean, error: DuckError): Promise<QueryError> {
   const message = error.exception_message;
   if (error.exception_type === 'IO' && /No files found|Cannot open file|No such file/i.test(message)) return new QueryError(`a file that the query reads is gone: ${message}`, 'vanished');
+  if (error.exception_type === 'Out of Memory') return new QueryError(`query: it needs more memory than there is (${message.split('\n')[0]}); ask for less: fewer runs (where …), fewer columns, no order by`, 'sql');
   if (error.exception_type === 'Permission') return new QueryError(`${placeOf(origin, error.position)}: the results database reads the runs and nothing else (${message.split(' - ')[0]})`, 'sql');
   if (error.error_subtype === 'COLUMN_NOT_FOUND' && error.name !== undefined) {
     // Columns of a queue's own state are only in runs that have it: with all runs it may be there.

@@ -297,7 +297,7 @@ export class UdpFlows {
     if (result < 0) throw new SystemError('getsockopt SO_MEMINFO', -result);
     const overflowed = this.memory.readUInt32LE(SK_MEMINFO_DROPS * 4);
     if (overflowed > 0) {
-      this.context.finding('invalid', 'udp-receive-overflow', `flow ${plan.id} (${plan.class}): ${overflowed} datagrams reached ${plan.dst} and did not fit into its receive buffer, so they would count as lost on the way. Lower the rate, run in virtual time, or raise net.core.rmem_max on this machine.`);
+      this.context.finding('invalid', 'udp-receive-overflow', `flow ${plan.id} (${plan.class}): ${overflowed} datagrams reached ${plan.dst} and did not fit into its receive buffer, so they would count as lost on the way. Lower the rate, ${this.context.clock === 'real' ? 'run in virtual time, ' : ''}or raise net.core.rmem_max on this machine.`);
     }
   }
 }
