@@ -109,7 +109,8 @@ export class Router {
     if (before === 0) {
       this.step({ kind: 'device-group', device: out.name, before, ours: usedGroup, netns },
         () => { ip(`set the group of ${out.name}`, 'link', 'set', 'dev', out.name, 'group', String(usedGroup)); },
-        () => { ip(`set back the group of ${out.name}`, 'link', 'set', 'dev', out.name, 'group', String(before)); });
+        // A device that was taken away meanwhile has nothing to be set back.
+        () => { if (fs.existsSync(`/proc/sys/net/ipv4/conf/${out.name}`)) ip(`set back the group of ${out.name}`, 'link', 'set', 'dev', out.name, 'group', String(before)); });
     } else {
       const others = links().filter((link) => link.ifname !== out.name && Number(link.group) === before);
       if (others.length > 0) throw new UserError(`${out.name} is in device group ${before} together with ${others.map(({ ifname }) => ifname).join(', ')}; the daemon tells packets apart by a group with that one device in it: ip link set ${out.name} group NUMBER`, 2);

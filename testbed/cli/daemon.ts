@@ -14,6 +14,7 @@ import { CLOCK_MONOTONIC, clockNs } from '../linux/libc.js';
 import { DaemonProcess } from '../network/daemon.js';
 import { wireLimit } from '../plan/wire.js';
 import type { PlanDirection } from '../plan/plan.js';
+import { whenOutputCloses } from '../run/closed-output.js';
 import { formatRate, parseRate, parseTime } from '../units.js';
 import { parseSeed } from './scenario-options.js';
 
@@ -173,7 +174,9 @@ function whenTold(durationNs: number | undefined): { readonly told: Promise<void
     const on = (): void => { resolve(); };
     for (const signal of signals) process.on(signal, on);
     const timer = durationNs === undefined ? undefined : setTimeout(on, durationNs / 1e6);
+    const watchAgain = whenOutputCloses(on);
     stop = () => {
+      watchAgain();
       clearTimeout(timer);
       for (const signal of signals) process.off(signal, on);
     };

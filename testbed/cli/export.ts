@@ -39,7 +39,7 @@ async function exportRun(name: string, options: Options): Promise<void> {
   if (options.out === '-' && manyFiles && format.files !== 'none') {
     throw new UserError(`standard output takes one file: ${entry.set ? `${entry.id} is a set of ${entry.runs.length} runs; name one (${entry.runs[0]!.id})` : 'choose one with --table'}, or a folder with --out`, 2);
   }
-  const interrupt = interruptible('Ending the export … (again to stop at once)');
+  const interrupt = interruptible('Ending the export … (again to stop at once)', options.out === '-');
   const written: string[] = [];
   try {
     for (const run of entry.runs) {
