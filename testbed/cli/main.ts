@@ -43,6 +43,7 @@ async function main(words: readonly string[]): Promise<number> {
   const name = words.find((word) => !word.startsWith('-'));
   const command = name !== undefined && Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (command) {
+    process.cwd(); // throws where the working folder is gone: better now than half-way
     (await command.load()).register(program);
   } else {
     // The overview and "unknown command": names and summaries are enough.

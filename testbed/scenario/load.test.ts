@@ -128,6 +128,15 @@ describe('a mistake in a scenario is named with its line, field, value and what 
   });
   it('two links between the same routers', () => refused(good.replace('  hosts:', '    B2: { between: [R2, R1] }\n  hosts:'), 6, 'topology.links.B2.between', /cycle: R2 – R1 – R2/));
   it('routers that are not joined', () => refused(good.replace('[R1, R2]\n', '[R1, R2, R3]\n'), 3, 'topology.routers', /R3 is not joined with R1/));
+  it('a way longer than the TTL of Linux, and not one router less', () => {
+    const chain = (n: number): string => {
+      const names = Array.from({ length: n }, (_, i) => `R${i + 1}`);
+      const links = names.slice(1).map((name, i) => `    L${i}: { between: [R${i + 1}, ${name}] }\n`).join('');
+      return good.replace('[R1, R2]\n', `[${names.join(', ')}]\n`).replace(/ {4}BL:.*\n/, links).replace(/at: R2/g, `at: R${n}`);
+    };
+    refused(chain(64), 4 + 63 + 5, 'traffic.bulk', /64 routers lie between S\[0\] and D\[0\]; expected at most 63/);
+    loadText(chain(63), 'x.yaml');
+  });
   it('a link to a router that is not there', () => refused(good.replace('between: [R1, R2]', 'between: [R1, R9]'), 5, 'topology.links.BL.between[1]', /there is no router "R9"; did you mean "R1"/));
   it('two links of one name', () => refused(good.replace('  hosts:', '    BL: { between: [R1, R2] }\n  hosts:'), 6, 'topology.links.BL', /two entries named "BL", the first on line 5/));
   it('one name for a host and a link', () => refused(good.replace(/BL:/, 'S:'), 7, 'topology.hosts.S', /the name "S" is also that of a link/));

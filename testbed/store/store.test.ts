@@ -194,6 +194,8 @@ describe('the results database', () => {
     assert.match(await refusal(results, "select 'ä', medan(seed) from runs"), /^query:1:13: no scalar function medan; near: .*(mean|median)/);
     assert.match(await refusal(results, "select cast('x' as int) from runs"), /^query:1:8: .*Could not convert string 'x'/);
     assert.match(await refusal(results, ' '), /the query is empty/);
+    for (const sql of ['select ?', 'select $1 from runs']) assert.match(await refusal(results, sql), /it has parameters/);
+    assert.deepEqual((await ask(results, 'select seed from runs where seed < 1e400 order by 1')).rows, [[1], [2]], 'a number beyond a double');
   });
 
   it('shows runs that do not count in runs only, and counts them when asked', async () => {
