@@ -5,7 +5,7 @@
  */
 
 import { daemonLinks } from '../plan/daemon.js';
-import type { Plan, PlanDirection, PlanQueue } from '../plan/plan.js';
+import type { Plan, PlanDirection, PlanQueue, PlanTest } from '../plan/plan.js';
 
 export interface Need {
   readonly type: 'qdisc' | 'filter' | 'action' | 'congestion control' | 'device' | 'feature' | 'program';
@@ -70,8 +70,13 @@ function directionNeeds(direction: PlanDirection, byDaemon: boolean): Need[] {
 
 /** The programs a traffic or probe tool runs; none for what is built in. */
 const toolPrograms: Readonly<Record<string, readonly string[]>> = {
-  iperf3: ['iperf3'], ping: ['ping'], flent: ['flent', 'netperf'],
+  iperf3: ['iperf3'], ping: ['ping'], flent: ['flent'], fping: ['fping'], irtt: ['irtt'],
 };
+
+/** The servers beside the programs a test starts. */
+const serverPrograms: Readonly<Record<string, string>> = { netperf: 'netserver' };
+/** The tool of a test, and what it starts for each of its series. */
+export const testPrograms = (test: PlanTest): string[] => [test.tool, ...new Set(test.series.flatMap(({ program: name }) => [name, ...(Object.hasOwn(serverPrograms, name) ? [serverPrograms[name]!] : [])]))];
 
 /** Everything the plan needs, each once, in the order it is met. */
 export function needsOf(plan: Plan): Need[] {
@@ -98,6 +103,9 @@ export function needsOf(plan: Plan): Need[] {
   }
   for (const probe of plan.probes) {
     for (const name of toolPrograms[probe.tool] ?? []) needs.push(program(name, `probe ${probe.name}`));
+  }
+  for (const test of plan.tests ?? []) {
+    for (const name of testPrograms(test)) needs.push(program(name, `${test.tool} ${test.test} of traffic ${test.class}`));
   }
   const seen = new Set<string>();
   return needs.filter((need) => {

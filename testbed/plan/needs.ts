@@ -1,6 +1,7 @@
 /** What a plan asks of the machine it runs on: qdiscs, congestion controls and programs, each once, sorted. */
 
 import { daemonLinks } from './daemon.js';
+import { testPrograms } from '../machines/needs.js';
 import type { Plan } from './plan.js';
 
 export interface PlanNeeds {
@@ -28,6 +29,7 @@ export function planNeeds(plan: Plan): PlanNeeds {
   const tools = new Set<string>();
   for (const flow of plan.flows) if (flow.tool !== 'builtin') tools.add(flow.tool);
   for (const probe of plan.probes) if (probe.tool !== 'builtin') tools.add(probe.tool);
+  for (const test of plan.tests ?? []) for (const name of testPrograms(test)) tools.add(name);
   return {
     qdiscs: [...qdiscs].sort(),
     congestionControls: [...new Set(plan.flows.flatMap((flow) => (flow.cc === null ? [] : [flow.cc])))].sort(),
