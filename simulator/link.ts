@@ -19,6 +19,9 @@ import type { PacketRecords } from './records.js';
 import { timerNs, usToJiffies } from './tcp/clock.js';
 import type { Wire } from './wire.js';
 
+/** Disciplines that compute their own hash of addresses and ports (skb_get_hash_perturb); the others take the one the packet carries. */
+const sortByTuple: ReadonlySet<string> = new Set(['sfq', 'sfb', 'hhf', 'choke', 'drr']);
+
 /** Calls a discipline's periodic update at its time. */
 class AqmTimer extends Actor {
   constructor(private readonly network: Network, private readonly link: Link) {
@@ -57,6 +60,7 @@ export class Link extends Actor {
   private waiting = false;
   private timer: AqmTimer | null = null;
   private kind: AqmKind | null = null;
+  private sortsByTuple = false;
   private readonly random: Random;
   private readonly asksOnlyFull: boolean;
 
@@ -76,6 +80,7 @@ export class Link extends Actor {
 
   private create(queue: PlanQueue): void {
     this.kind = this.network.aqm(queue);
+    this.sortsByTuple = sortByTuple.has(queue.kind);
     const context: AqmContext = {
       randomU32: () => this.random.u32(),
       drop: (packet, reason, nowNs) => this.dropped(packet as Packet, reason, nowNs),
@@ -118,6 +123,7 @@ export class Link extends Actor {
     const now = this.network.events.now;
     packet.size = packet.ipBytes + this.overheadBytes;
     packet.queuedNs = now;
+    packet.flowHash = this.sortsByTuple ? packet.route!.tupleHash : packet.sentHash;
     packet.ecnOnArrival = packet.ecn;
     packet.marked = false;
     queue.enqueue(packet, now);

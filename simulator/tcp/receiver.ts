@@ -11,7 +11,7 @@ import { Actor } from '../events.js';
 import type { Network } from '../network.js';
 import { kind, type Packet } from '../packet.js';
 import type { Endpoint, Route } from '../route.js';
-import { atoMin, delackMax, hz, jiffies, timerNs } from './clock.js';
+import { atoMin, delackLongest, delackMax, hz, jiffies, timerNs } from './clock.js';
 import type { TcpModel } from './sender.js';
 
 const rmemDefault = 131072;
@@ -85,6 +85,8 @@ export class TcpReceiver extends Actor implements Endpoint {
   private rttUs8 = 0;
   private rttTsEcr = -1;
   private srttJiffies = 0;
+  /** Round trip of the handshake, µs × 8 (srtt_us): the receiver sends nothing that would measure it again. */
+  private srttUs8 = 0;
   private synAckUs = NaN;
 
   private now = NaN;
@@ -127,6 +129,7 @@ export class TcpReceiver extends Actor implements Endpoint {
     if (!this.established) {
       this.established = true;
       this.network.events.cancel(this.closeTimer.actorId);
+      this.srttUs8 = (this.nowUs - this.synAckUs) * 8;
       this.srttJiffies = Math.ceil((this.nowUs - this.synAckUs) / (1e6 / hz));
       this.spaceUs = this.nowUs;
     }
@@ -413,7 +416,8 @@ export class TcpReceiver extends Actor implements Endpoint {
     const timer = this.compressedTimer.actorId;
     if (this.network.events.pending(timer)) return;
     // tcp_comp_sack_delay_ns 1 ms or a twentieth of the round trip; the slack of 100 µs lets an idle kernel fire at the end of it.
-    const delay = Math.min(1e6, Math.floor((this.rttUs8 * 125) / 20));
+    const rttUs8 = this.srttUs8 > 0 && this.srttUs8 < this.rttUs8 ? this.srttUs8 : this.rttUs8;
+    const delay = Math.min(1e6, Math.floor((rttUs8 * 125) / 20));
     this.network.events.schedule(timer, this.now + delay + 100_000);
   }
 
@@ -429,7 +433,7 @@ export class TcpReceiver extends Actor implements Endpoint {
       const maxAto = Math.min(hz / 2, this.srttJiffies > 0 ? Math.max(this.srttJiffies, atoMin) : hz / 2);
       ato = Math.min(ato, maxAto);
     }
-    ato = Math.min(ato, delackMax);
+    ato = Math.min(ato, delackLongest);
     const now = jiffies(this.now);
     let timeout = now + ato;
     if (this.timerPending) {

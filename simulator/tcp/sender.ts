@@ -15,6 +15,7 @@
 import { Actor } from '../events.js';
 import type { Network } from '../network.js';
 import { kind, type Packet, type SmallQueueOwner } from '../packet.js';
+import { mix32 } from '../random.js';
 import type { Endpoint, Route } from '../route.js';
 import { jiffies, jiffiesToUs, rtoMax, rtoMinUs, timeoutInit, timeoutMinUs, timerNs, usToJiffies } from './clock.js';
 import { infiniteSsthresh, state, type CongestionControl } from './congestion.js';
@@ -142,9 +143,9 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
 
   // Round-trip time, µs; srtt × 8 and mdev × 4 as Linux scales them.
   srttUs = 0;
-  private mdevUs = 0;
+  mdevUs = 0;
   private mdevMaxUs = 0;
-  rttvarUs = 0;
+  private rttvarUs = 0;
   private readonly rttMin = new WindowedFilter(false);
   /** jiffies */
   private rto = timeoutInit;
@@ -425,7 +426,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.network.events.cancel(this.actorId);
     if (!this.connected) {
       if (this.synTries > 6) this.fail('connection timed out: no answer to 7 SYNs');
-      else this.sendSyn();
+      else { this.rehash(); this.sendSyn(); }
       return;
     }
     switch (this.pending) {
@@ -490,11 +491,20 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   private retransmitTimeout(): void {
     if (this.packetsOut === 0) return;
     if (this.timeouts >= 15) { this.fail('connection timed out: 15 retransmission timeouts in a row'); return; }
+    this.rehash();
     this.enterLoss();
     this.timeouts++;
     this.retransmitLost(this.una);
     this.rto = Math.min(this.rto * 2, rtoMax);
     this.arm(timer.retransmit, this.rto);
+  }
+
+  /**
+   * sk_rethink_txhash: after a timeout the flow's packets carry another hash, so that they take another path where there is one;
+   * disciplines that sort by skb->hash (FQ-CoDel, CAKE) put them into another queue.
+   */
+  private rehash(): void {
+    this.route.sentHash = mix32((this.route.sentHash + 0x9e3779b9) >>> 0);
   }
 
   /** tcp_enter_loss */
