@@ -42,6 +42,8 @@ export interface SimulationSummary {
 /** How long after the window answers to probes and datagrams are waited for, ns. */
 const graceNs = 5e9;
 const stepNs = 100e6;
+/** How long queues go on after the window beside two round trips (testbed/agent/run.ts), ns. */
+const settleNs = 200e6;
 
 class PlanEvents extends Actor {
   private next = 0;
@@ -182,6 +184,8 @@ export function simulate(plan: Plan, rawDir: string, options: SimulateOptions): 
     events.run(0);
     until(endNs);
     say({ type: 'progress', phase: 'teardown', tNs: events.now });
+    // Queues and wires empty themselves as long as the kernel engine lets them: what is under way is still recorded.
+    until(endNs + settleNs + 2 * plan.flows.reduce((most, { baseRttNs }) => Math.max(most, baseRttNs), 0));
     while (events.now < endNs + graceNs && (probes.some((probe) => !probe.quiet) || udp.some((flow) => flow.received < flow.sent))) events.run(events.now + stepNs);
 
     for (const probe of probes) probe.settle(Infinity);
