@@ -66,11 +66,14 @@ const rexmitNew = 2;
 const gsoMaxBytes = 65536;
 const dupThreshold = 3;
 const maxReordering = 300;
-/** tcp_limit_output_bytes, and what a buffer of a burst costs beside its data (struct sk_buff, shared info, head). */
+/**
+ * tcp_limit_output_bytes, and what a buffer of a burst costs beside its data (struct sk_buff, head, shared info; on the kernel
+ * of kernel/uml.config, whose MAX_TCP_HEADER is 192).
+ */
 const limitOutputBytes = 4 * 1024 * 1024;
-const bufferOverhead = 1280;
+const bufferOverhead = 832;
 /** tcp_sndbuf_expand's per_mss: MSS, headers and shared info rounded up to a power of two, and the sk_buff. */
-const bufferPerSegment = 4096 + 256;
+const bufferPerSegment = 2048 + 256;
 
 class PacingTimer extends Actor {
   constructor(private readonly sender: TcpSender) { super(); }
