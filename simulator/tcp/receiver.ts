@@ -363,8 +363,8 @@ export class TcpReceiver extends Actor implements Endpoint {
   // ---- Window ----
 
   private windowFrom(space: number): number { return Math.floor((space * this.ratio) / 256); }
-  /** tcp_space: what waits to be read takes room too. */
-  private get space(): number { return this.clamp - (this.outOfOrder + 1) * this.mss - this.unread; }
+  /** tcp_space: what waits to be read takes room too; segments in order are merged (tcp_try_coalesce) and cost their payload only. */
+  private get space(): number { return this.clamp - this.outOfOrder * this.mss - Math.max(this.mss, this.windowFrom(this.unread)); }
 
   /** tcp_grow_window */
   private growWindow(): void {

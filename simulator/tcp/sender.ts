@@ -105,6 +105,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   endNs = NaN;
   private synTries = 0;
   private synUs = NaN;
+  private firstSynMs = 0;
   private ecnOk = false;
   private peerFin = false;
 
@@ -284,7 +285,8 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     packet.ece = packet.cwr = this.ecn || this.cc.needsEcn;
     if (this.cc.needsEcn) packet.ecn = 2;
     this.synUs = this.nowUs;
-    this.synTries++;
+    if (this.synTries++ === 0) this.firstSynMs = this.nowMs;
+    else this.retransmits++;
     // tcp_syn_linear_timeouts: the first four retransmissions a second apart, then doubling.
     const delta = this.synTries <= 5 ? timeoutInit : Math.min(rtoMax, timeoutInit * 2 ** (this.synTries - 5));
     this.arm(timer.retransmit, delta);
@@ -313,7 +315,8 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       this.updateRttMin(rtt);
       this.estimateRtt(rtt);
     } else this.rto = timeoutInit;
-    if (this.synTries > 2) this.cwnd = 1;
+    // tcp_init_transfer: more than one SYN went unanswered, and not only because the answer was slow (tcp_try_undo_spurious_syn).
+    if (this.synTries > 2 && packet.tsEcr !== this.firstSynMs) this.cwnd = 1;
     this.deliveredUs = this.nowUs;
     this.updatePacingRate();
     this.cc.init(this);
