@@ -20,6 +20,9 @@ const started = Date.now();
 /** Commands that runs and kernel builds use; packages.json says which package brings each. */
 const commands = ['ip', 'tc', 'iperf3', 'ping', 'mount', 'setpriv', 'nsenter', 'unshare', 'gcc', 'make', 'flex', 'bison', 'bc', 'xz'];
 
+/** What is started by its file's name: the command line and its threads (compiledFile in kernel/project.ts). */
+const bundled = ['testbed/cli/main.ts', 'testbed/run/analysis-worker.ts', 'simulator/worker.ts'];
+
 /** What is left for the user to do. */
 const leftOver = [];
 
@@ -207,6 +210,14 @@ function* filesBelow(folder, end) {
   }
 }
 
+/** `import { z } from 'zod'` brings all of zod, its fifty languages too; as a namespace import only what is used. */
+const leanZod = {
+  name: 'lean-zod',
+  setup(build) {
+    build.onLoad({ filter: /\.ts$/ }, ({ path: file }) => ({ contents: readFileSync(file, 'utf8').replace(/^import \{ z \} from 'zod';/m, "import * as z from 'zod';"), loader: 'ts' }));
+  },
+};
+
 async function compile() {
   const step = new Step('build');
   const folders = JSON.parse(readFileSync(at('tsconfig.json'), 'utf8')).include;
@@ -218,7 +229,7 @@ async function compile() {
   }
   const wanted = hash.digest('hex');
   const stamp = at('dist', '.setup');
-  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted && existsSync(at('dist', 'agent.mjs'))) return step.done();
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted && existsSync(at('dist', 'agent.mjs')) && existsSync(at('dist', 'bundle', 'testbed', 'cli', 'main.js'))) return step.done();
   rmSync(stamp, { force: true });
   // What was compiled from a file that is gone would still be run, tests above all.
   const known = new Set(sources.map((file) => file.slice(0, -'.ts'.length)));
@@ -229,15 +240,32 @@ async function compile() {
   }
   step.at(`compile ${sources.length} files`);
   await run(process.execPath, [at('node_modules', 'typescript', 'bin', 'tsc'), '-p', '.']);
-  step.at('bundle the agent');
+  step.at('bundle');
   const { default: esbuild } = await import(pathToFileURL(at('node_modules', 'esbuild', 'lib', 'main.js')).href);
-  await esbuild.build({
-    entryPoints: [at('testbed', 'agent', 'main.ts')], outfile: at('dist', 'agent.mjs'),
-    bundle: true, platform: 'node', format: 'esm', target: 'node20', external: ['koffi'], logLevel: 'error', sourcemap: true,
-    // The agent gets validated plans: the schemas' library would only cost start-up time in the guest.
-    alias: { zod: at('testbed', 'agent', 'without-schemas.ts') },
+  const common = {
+    bundle: true, platform: 'node', format: 'esm', target: 'node20', logLevel: 'error', sourcemap: true,
     // For the CommonJS packages among those bundled.
     banner: { js: "import { createRequire as createRequireForBundle } from 'node:module'; const require = createRequireForBundle(import.meta.url);" },
+  };
+  const lean = at('testbed', 'agent', 'without-schemas.ts');
+  const single = (from, to, more = {}) => esbuild.build({ ...common, entryPoints: [at(...from.split('/'))], outfile: at('dist', to), external: ['koffi'], ...more });
+  await Promise.all([
+    // The programs that run on the machine whose kernel is used: the agent, the userspace bottleneck, the hosts in containers.
+    // They get validated plans: the schemas' library would only cost start-up time in the guest.
+    single('testbed/agent/main.ts', 'agent.mjs', { alias: { zod: lean } }),
+    single('daemon/main.ts', 'daemon.mjs', { alias: { zod: lean } }),
+    single('testbed/hosts/containers.ts', 'containers.mjs', { alias: { zod: lean, ssh2: lean }, sourcemap: false }),
+    // The agent with what a remote machine is asked besides (machines/ssh); from there nobody goes on to a third machine.
+    single('testbed/agent/remote.ts', 'remote.mjs', { alias: { zod: lean, ssh2: lean }, sourcemap: false }),
+  ]);
+  // The command line in few files: reading some hundred modules one by one is a good part of a short run.
+  rmSync(at('dist', 'bundle'), { recursive: true, force: true });
+  await esbuild.build({
+    ...common, outdir: at('dist', 'bundle'), outbase: root, splitting: true, chunkNames: 'chunks/[name]-[hash]',
+    entryPoints: bundled.map((file) => at(...file.split('/'))),
+    // Those with programs of their own beside them, and those that look for optional packages.
+    external: ['koffi', '@duckdb/node-bindings', '@duckdb/node-bindings-*', 'esbuild', 'dockerode', 'ssh2'],
+    plugins: [leanZod],
   });
   writeFileSync(stamp, wanted);
   step.done(`${sources.length} files`);

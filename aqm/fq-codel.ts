@@ -15,7 +15,7 @@ import { codelDequeue, CodelVars, type CodelOwner, type CodelParams } from './co
 import { Discipline } from './discipline.js';
 import { FlowList, type ListedFlow } from './flow-list.js';
 import { scaleHash } from './integer.js';
-import { number, positiveTimes, quantumOf } from './params.js';
+import { number, quantumOf } from './params.js';
 import { truesize } from './truesize.js';
 
 class Flow extends CodelVars implements ListedFlow<Flow> {
@@ -154,7 +154,7 @@ class FqCodel extends Discipline implements CodelOwner {
 
 export const fqCodel: AqmKind = {
   kind: 'fq_codel',
-  schema: positiveTimes(qdisc.schema, 'target', 'interval'),
+  schema: qdisc.schema,
   state: qdisc.state,
   create: (params, context) =>
     new FqCodel(

@@ -15,7 +15,7 @@ import { setCe } from './ecn.js';
 import { FlowList, type ListedFlow } from './flow-list.js';
 import { scaleHash } from './integer.js';
 import { PacketFifo } from './packet-fifo.js';
-import { flag, number, positiveTimes, quantumOf } from './params.js';
+import { flag, number, quantumOf } from './params.js';
 import { FIRST_UPDATE_NS, pieParams } from './pie.js';
 import { percentOfMax, PieVars, type Constant, type PieParams } from './pie-core.js';
 import { truesize } from './truesize.js';
@@ -135,7 +135,7 @@ class FqPie extends Discipline {
 
 export const fqPie: AqmKind = {
   kind: 'fq_pie',
-  schema: positiveTimes(qdisc.schema, 'target', 'tupdate'),
+  schema: qdisc.schema,
   state: qdisc.state,
   create: (params, context, startNs) =>
     new FqPie(

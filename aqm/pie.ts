@@ -11,7 +11,7 @@ import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { setCe } from './ecn.js';
 import { PacketFifo } from './packet-fifo.js';
-import { flag, number, positiveTimes, type Params } from './params.js';
+import { flag, number, type Params } from './params.js';
 import { pschedTicks, PieVars, TENTH_OF_MAX, type PieParams } from './pie-core.js';
 
 /** The first update comes half a second after creation (HZ / 2). */
@@ -105,7 +105,7 @@ export function pieParams(params: Params, context: AqmContext): PieParams {
 
 export const pie: AqmKind = {
   kind: 'pie',
-  schema: positiveTimes(qdisc.schema, 'target', 'tupdate'),
+  schema: qdisc.schema,
   state: qdisc.state,
   create: (params, context, startNs) =>
     new Pie(context, pieParams(params, context), number(params, 'limit', 1000), flag(params, 'ecn', false), number(params, 'tupdate', 15e6), startNs),

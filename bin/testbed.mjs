@@ -1,12 +1,16 @@
 #!/usr/bin/env node
-// `npx testbed …`: the compiled command line, with Node's cache of compiled modules where Node has one (from 22.1).
-import { existsSync } from 'node:fs';
+// `npx testbed …`: the command line as set-up bundled it, or the compiled files where they are newer (a build by hand).
+import { statSync } from 'node:fs';
 import * as module from 'node:module';
 
-const main = new URL('../dist/testbed/cli/main.js', import.meta.url);
-if (!existsSync(main)) {
+const url = (name) => new URL(`../dist/${name}`, import.meta.url);
+const changed = (name) => statSync(url(name), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+const [bundle, compiled] = ['bundle/testbed/cli/main.js', 'testbed/cli/main.js'];
+// tsc leaves files alone that stay the same, but not its own.
+const compiledAt = changed(compiled) && Math.max(changed(compiled), changed('.tsbuildinfo'));
+if (changed(bundle) === 0 && compiledAt === 0) {
   console.error('testbed is not built yet: npm run setup');
   process.exit(1);
 }
-module.enableCompileCache?.();
-await import(main.href);
+module.enableCompileCache?.(); // Node's cache of compiled modules, from 22.1
+await import(url(changed(bundle) >= compiledAt ? bundle : compiled).href);

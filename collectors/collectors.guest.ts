@@ -159,7 +159,7 @@ function phase(spec: Phase): PhaseResult {
   const context: AgentContext = {
     plan, loop, clock: 'virtual', endNs: spec.durationNs, now: () => loop.now(),
     realtimeAtStart: clockNsBig(CLOCK_REALTIME) + BigInt(originNs - clockNs(CLOCK_MONOTONIC)),
-    raw: (name) => `${raw}/${name}`, inNode, netnsPath: (node) => `/run/netns/${node}`,
+    raw: (name) => `${raw}/${name}`, inNode, netnsPath: (node) => `/run/netns/${node}`, command: (_node, words) => words,
     finding: (level, rule, message) => { findings.push({ level, rule, message }); }, facts: () => undefined,
   };
   const started = spec.collectors.map((factory) => factory(context, network)).filter((collector): collector is Collector => collector !== null);

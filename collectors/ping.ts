@@ -80,7 +80,8 @@ class Ping {
       const out = fs.openSync(this.path, 'w');
       try {
         // A child belongs to the network namespace of the thread that starts it.
-        this.child = this.context.inNode(this.probe.src, () => spawn('ping', this.args, { stdio: ['ignore', out, out], env: { ...process.env, LC_ALL: 'C' } }));
+        const [program, ...args] = this.context.command(this.probe.src, ['ping', ...this.args]);
+        this.child = this.context.inNode(this.probe.src, () => spawn(program, args, { stdio: ['ignore', out, out], env: { ...process.env, LC_ALL: 'C' } }));
         this.child.on('error', () => undefined); // reported by stop(), from the missing pid
       } finally {
         fs.closeSync(out);

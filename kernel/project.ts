@@ -17,6 +17,9 @@ export const projectRoot: string = (() => {
 /** A file of the project by its path from the root, e.g. `kernel/uml.config`. */
 export const projectFile = (...parts: string[]): string => path.join(projectRoot, ...parts);
 
+/** A compiled file that is started by its name, a thread's: the bundled one when this is the bundle (setup.mjs), so that both are of one build. */
+export const compiledFile = (name: string): string => projectFile('dist', ...(fileURLToPath(import.meta.url).startsWith(projectFile('dist', 'bundle') + path.sep) ? ['bundle'] : []), name);
+
 /** `$TESTBED_CACHE`, else `$XDG_CACHE_HOME/testbed`, else `~/.cache/testbed`. Read at each call: tests set it. */
 export function cacheFolder(...parts: string[]): string {
   const own = process.env['TESTBED_CACHE'];

@@ -102,6 +102,9 @@ export class EventQueue {
   /** Time of the actor's pending event, ns; Infinity when none. */
   timeOf(id: number): number { return this.position[id]! >= 0 ? this.times[id]! : Infinity; }
 
+  /** Time of the first pending event, ns; Infinity when there is none. */
+  get nextNs(): number { return this.size > 0 ? this.times[this.heap[0]!]! : Infinity; }
+
   private up(from: number, id: number): void {
     const { heap, times, orders, position } = this;
     const time = times[id]!;

@@ -104,6 +104,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   connectedNs = NaN;
   endNs = NaN;
   private synTries = 0;
+  private stopAtConnect = false;
   private synUs = NaN;
   private firstSynMs = 0;
   private ecnOk = false;
@@ -321,6 +322,10 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.updatePacingRate();
     this.cc.init(this);
     this.sendAck();
+    if (this.stopAtConnect) {
+      this.stop();
+      return;
+    }
     this.expandBuffer();
     this.write();
     this.push();
@@ -391,7 +396,10 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   stop(): void {
     if (this.finished || this.closing) return;
     this.clock();
-    if (!this.connected) { this.fail('not connected by its stop time'); return; }
+    if (!this.connected) { // closes once it is connected, having sent nothing
+      this.stopAtConnect = true;
+      return;
+    }
     // What is in the send buffer still goes out.
     this.total = this.written = this.model.bufferLimits ? this.written : this.nxt;
     this.lastBytes = this.mss;

@@ -11,6 +11,7 @@ import type { Loop } from './loop.js';
 export interface NodeAccess {
   inNode<T>(node: string, call: () => T): T;
   netnsPath(node: string): string;
+  command(node: string, words: readonly [string, ...string[]]): readonly [string, ...string[]];
 }
 
 export interface AgentParts {
@@ -35,6 +36,7 @@ export function assembleContext(parts: AgentParts): AgentContext {
     raw: (name) => path.join(rawDir, name),
     inNode: (node, call) => nodes.inNode(node, call),
     netnsPath: (node) => nodes.netnsPath(node),
+    command: (node, words) => nodes.command(node, words),
     finding: (level, rule, message) => parts.finding({ type: 'finding', level, rule, message, tNs: loop.wokeNs }),
     facts: (facts) => parts.facts(facts),
   };

@@ -8,6 +8,9 @@
 import type { Plan, PlanFlow } from '../plan/plan.js';
 import type { Finding } from '../records/raw.js';
 
+/** Ends the run after its finding was written: nothing more is told of it. */
+export class AlreadyTold extends Error {}
+
 export interface Timer { cancel(): void }
 
 export interface EventLoop {
@@ -41,6 +44,8 @@ export interface AgentContext {
   inNode<T>(node: string, call: () => T): T;
   /** Path of the node's network namespace, for programs started in it (`nsenter --net=PATH`). */
   netnsPath(node: string): string;
+  /** A program of the node, to be started inside `inNode`: its words as they are, or those that enter the node's container first. */
+  command(node: string, words: readonly [string, ...string[]]): readonly [string, ...string[]];
   finding(level: Finding['level'], rule: string, message: string): void;
   facts(facts: Readonly<Record<string, unknown>>): void;
 }

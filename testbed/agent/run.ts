@@ -16,6 +16,7 @@ import type { Finding } from '../records/raw.js';
 import { AgentLog } from './agent-log.js';
 import { assembleContext } from './assemble.js';
 import type { NodeAccess } from './assemble.js';
+import { AlreadyTold } from './context.js';
 import type { AgentContext, BottleneckQueues, Collector, CollectorFactory, Traffic, TrafficFactory } from './context.js';
 import { Loop } from './loop.js';
 import { hostTime, judgeRealTime } from './realtime.js';
@@ -26,16 +27,26 @@ export interface AgentOptions {
   readonly tag: string;
   /** `local`: on a host that goes on living, so everything made is removed and a dead parent ends the run. `guest`: the kernel ends with the run. */
   readonly mode: 'local' | 'guest';
+  /** How nodes are isolated; `netns` unless told. */
+  readonly hosts?: 'netns' | 'docker';
 }
 
 /** What of the network the agent needs; Network (network.ts) has it. */
 export interface AgentNetwork extends NodeAccess, BottleneckQueues {
   /** @returns what went wrong with it */
   applyEvent(event: PlanEvent): readonly Finding[];
+  /** Packets that wait in the bottlenecks' queues now. */
+  queued(): number;
   /** The rules of the field before traffic: offloads off, rates as asked, … */
   verify(): readonly Finding[];
   /** And after it: nothing dropped where nothing may be, no superpackets, … */
   verifyEnd(): readonly Finding[];
+  /** Run time 0, ns of CLOCK_MONOTONIC: for programs that are part of the network. */
+  begin?(originNs: number): void;
+  /** Such a program died: the run is over. */
+  failure?(): Finding | null;
+  /** After traffic: ends them, their records written. @returns what they have to say */
+  end?(): Promise<{ readonly findings: readonly Finding[]; readonly facts: Readonly<Record<string, unknown>> }>;
   remove(): void | Promise<void>;
 }
 
@@ -61,9 +72,6 @@ export async function runAgent(options: AgentOptions, wiring: AgentWiring): Prom
   const run = new AgentRun(options, wiring);
   return run.go();
 }
-
-/** Thrown to leave a run early after the finding was written. */
-class Ended extends Error {}
 
 class AgentRun {
   private readonly log: AgentLog;
@@ -91,7 +99,7 @@ class AgentRun {
       await this.setUp();
       await this.turnLoop();
     } catch (error) {
-      if (!(error instanceof Ended)) this.told('failed', ruleOf(error), messageOf(error, this.options.rawDir));
+      if (!(error instanceof AlreadyTold)) this.told('failed', ruleOf(error), messageOf(error, this.options.rawDir));
       this.failed = true;
     }
     await this.takeDown();
@@ -133,13 +141,14 @@ class AgentRun {
     const { network } = this;
     // What would make the run invalid is known before it has cost anything: it does not start.
     this.report(network.verify().map((finding) => ({ ...finding, level: finding.level === 'invalid' ? 'failed' : finding.level })));
-    if (this.log.count('failed') > 0) throw new Ended();
+    if (this.log.count('failed') > 0) throw new AlreadyTold();
     // Each was read back just now.
     const own = plan.nodes.filter(({ sysctls }) => sysctls !== undefined && Object.keys(sysctls).length > 0).map(({ name, sysctls }) => [name, sysctls]);
     this.log.write({ type: 'facts', sysctls: { hosts: plan.tcp.hostSysctls, routers: plan.tcp.routerSysctls, ...(own.length > 0 ? { nodes: Object.fromEntries(own) as Record<string, unknown> } : {}) } });
 
     const loop = new Loop(this.startOfRun(), options.clock);
     this.loop = loop;
+    network.begin?.(loop.originNs);
     const context = assembleContext({
       plan, loop, clock: options.clock, nodes: network, rawDir: options.rawDir,
       finding: (finding) => this.log.write(finding),
@@ -186,6 +195,8 @@ class AgentRun {
     loop.every(0, second, Infinity, (now) => {
       this.log.write({ type: 'progress', phase: now < endNs ? 'traffic' : 'teardown', tNs: now });
       for (const collector of this.startedCollectors) collector.flush();
+      const failure = this.network!.failure?.() ?? null;
+      if (failure !== null) this.end(failure.rule, failure.message);
       if (this.options.mode === 'local' && process.ppid !== this.parent) this.interrupt('the end of its parent process');
     });
     await this.runUntil(endNs, () => false);
@@ -197,9 +208,9 @@ class AgentRun {
     }
     for (const tool of this.traffic) tool.end();
     if (this.interruptedBy !== undefined) return;
-    // Queues and wires empty themselves: what is under way is still recorded.
+    // Queues and wires empty themselves: what is under way is still recorded, and no packet's delay is cut off.
     const settle = endNs + 200e6 + 2 * Math.max(0, ...this.plan.flows.map(({ baseRttNs }) => baseRttNs));
-    const finished = (): boolean => this.traffic.every((tool) => tool.finished());
+    const finished = (): boolean => this.traffic.every((tool) => tool.finished()) && this.network!.queued() === 0;
     let until = settle;
     for (;;) {
       await this.runUntil(until, () => false);
@@ -228,6 +239,12 @@ class AgentRun {
     for (const tool of this.traffic) await this.guarded(() => tool.stop());
     const { network } = this;
     if (network !== undefined) {
+      await this.guarded(async () => {
+        const said = await network.end?.();
+        if (said === undefined) return;
+        this.report(said.findings);
+        this.log.write({ type: 'facts', ...said.facts });
+      });
       if (this.ranToEnd) await this.guarded(() => this.report(network.verifyEnd()));
       if (this.options.mode === 'local') await this.guarded(() => network.remove());
     }
@@ -262,7 +279,7 @@ class AgentRun {
 
   private end(rule: string, message: string): never {
     this.told('failed', rule, message);
-    throw new Ended(message);
+    throw new AlreadyTold(message);
   }
 
   /** A finding in agent.jsonl, and on stderr where the disk may be full. */

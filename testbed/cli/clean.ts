@@ -3,14 +3,18 @@
 import type { Command } from 'commander';
 import { deadBootFolders } from '../../kernel/boot-folder.js';
 import { UserError } from '../errors.js';
+import { cleanContainers } from '../hosts/clean-containers.js';
 import { clean } from '../journal/clean.js';
 
 export function register(program: Command): void {
   program.command('clean')
     .description('remove what runs that crashed left on this machine: namespaces, processes, folders, mounts; runs that are going are left alone')
     .option('--dry-run', 'only say what would be removed')
-    .action(({ dryRun = false }: { dryRun?: boolean }) => {
-      const { removed, failed, live } = clean({ dryRun });
+    .action(async ({ dryRun = false }: { dryRun?: boolean }) => {
+      const containers = await cleanContainers({ dryRun });
+      const others = clean({ dryRun });
+      const [removed, failed] = [[...containers.removed, ...others.removed], [...containers.failed, ...others.failed]];
+      const { live } = others;
       for (const what of removed) console.log(`${dryRun ? 'would remove' : 'removed'} ${what}`);
       const bootFolders = deadBootFolders();
       for (const dead of bootFolders) {

@@ -3,6 +3,9 @@
 import pc from 'picocolors';
 import type { Command } from 'commander';
 import { diagnose, type Diagnosis } from '../doctor/doctor.js';
+import { UserError } from '../errors.js';
+import { openMachine } from '../machines/registry.js';
+import { Ssh } from '../machines/ssh/ssh.js';
 
 const yes = pc.green('✓');
 const no = pc.red('✗');
@@ -31,13 +34,21 @@ export function render({ system, machines, programs, problems }: Diagnosis): str
   return lines.join('\n');
 }
 
+/** @throws UserError */
+async function remote(name: string): Promise<Diagnosis> {
+  const machine = openMachine(name);
+  if (!(machine instanceof Ssh)) throw new UserError(`--machine ${name}: testbed doctor tells about this computer by itself; with --machine it asks another: ssh://user@host[:port]`, 2);
+  return (await import('../machines/ssh/session.js')).diagnoseRemote(machine.target);
+}
+
 export function register(program: Command): void {
   program
     .command('doctor')
     .description('what this machine has and lacks, what to install, which machines are usable')
     .option('--json', 'as JSON')
-    .action(async (options: { json?: boolean }) => {
-      const diagnosis = await diagnose();
+    .option('--machine <name>', 'ask a remote machine: ssh://user@host[:port], or one of testbed.config.yaml')
+    .action(async (options: { json?: boolean; machine?: string }) => {
+      const diagnosis = options.machine === undefined ? await diagnose() : await remote(options.machine);
       console.log(options.json ? JSON.stringify(diagnosis, null, 2) : render(diagnosis));
       // For scripts: 1 when something stands in the way of every run.
       if (!diagnosis.machines.some((machine) => machine.usable)) process.exitCode = 1;

@@ -1,7 +1,9 @@
 /** `testbed run FILE`: the scenario on a real kernel. */
 
 import { type Command, Option } from 'commander';
+import { type HostsKind, hostsKinds } from '../machines/machine.js';
 import { runScenario } from '../run/run-scenario.js';
+import { maxSeed } from '../scenario/schema.js';
 import { collectSet, type CommonRunOptions, commonRunOptions, memorySize, wholeNumber } from './options.js';
 import { defaultResults } from './runs.js';
 
@@ -11,10 +13,10 @@ export function register(program: Command): void {
     .summary('run a scenario on a real kernel')
     .description('Run a scenario on a real kernel: every varied value with every seed. Results go to a new folder in results/runs.')
     .argument('<file>', 'scenario file (YAML)')
-    .option('--machine <name>', 'whose kernel: auto, local, uml, uml:6.12, uml:7.3, uml:debian (see: testbed doctor)', 'auto')
+    .option('--machine <name>', 'whose kernel: auto, local, uml, uml:6.12, uml:7.3, uml:debian, ssh://user@host, or one of testbed.config.yaml (see: testbed doctor)', 'auto')
     .addOption(new Option('--clock <clock>', 'virtual: repeatable and as fast as the processor allows (uml only); real: wall-clock time').choices(['virtual', 'real']))
-    .option('--hosts <kind>', 'how hosts are isolated: netns', 'netns')
-    .option('--seed <number>', 'run this seed only', wholeNumber(0, 2 ** 31 - 1))
+    .addOption(new Option('--hosts <kind>', 'how hosts are isolated: network namespaces, or containers of Docker or podman').choices(hostsKinds).default('netns'))
+    .option('--seed <number>', 'run this seed only', wholeNumber(0, maxSeed))
     .option('--set <path=value>', "change a value of the scenario, e.g. --set 'topology.links.BL.queue={kind: codel}'", collectSet, [])
     .option('--out <folder>', 'where run folders go', defaultResults)
     .option('--jobs <number>', 'runs at once in virtual time (default: one a core)', wholeNumber(1, 1024))
@@ -22,7 +24,7 @@ export function register(program: Command): void {
     .option('--no-packets', 'no record of every packet: faster, less exact delays')
     .option('--no-report', 'no report.html')
     .option('--dry-run', 'check everything and say what would run, then stop')
-    .action(async (file: string, options: CommonRunOptions & { machine: string; clock?: 'virtual' | 'real'; hosts: string; memory?: number }) => {
+    .action(async (file: string, options: CommonRunOptions & { machine: string; clock?: 'virtual' | 'real'; hosts: HostsKind; memory?: number }) => {
       process.exitCode = await runScenario({
         file,
         engine: { kind: 'kernel', machine: options.machine, hosts: options.hosts, ...(options.memory === undefined ? {} : { memoryBytes: options.memory }), ...(options.clock ? { clock: options.clock } : {}) },

@@ -15,6 +15,8 @@ export interface Hosts {
   namespaceFd(node: string): number;
   /** For `nsenter --net=PATH`. */
   namespacePath(node: string): string;
+  /** A program's words as they are to be started with the calling thread in the node's namespace, so that it runs as that node would run it. */
+  command(node: string, words: readonly [string, ...string[]]): readonly [string, ...string[]];
   /** Removes all nodes made, also after `create` threw. */
   remove(): void;
 }

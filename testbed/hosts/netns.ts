@@ -86,6 +86,7 @@ export function netnsHosts(tag: string, journal: Journal | null): Hosts {
     },
     namespaceFd: (node) => entryOf(node).fd,
     namespacePath: (node) => entryOf(node).path,
+    command: (_node, words) => words,
     remove: () => {
       const ids: number[] = [...pending.values()];
       for (const { path, fd, journalId } of made.values()) {

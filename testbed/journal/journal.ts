@@ -12,7 +12,7 @@
  * A process can only be added once it exists. Start it with `journal.environment` in its environment: `clean` finds it by that too.
  */
 
-import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, unlinkSync, writeSync } from 'node:fs';
+import { appendFileSync, closeSync, fsyncSync, mkdirSync, openSync, readFileSync, unlinkSync, writeSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { basename, isAbsolute, join, normalize } from 'node:path';
 import { ownId, startTimeOf, type ProcessId } from './processes.js';
@@ -26,7 +26,15 @@ export type JournalEntry =
   /** A folder that must only go if it is empty and was not there before. */
   | { readonly kind: 'empty-folder'; readonly path: string }
   | { readonly kind: 'file'; readonly path: string }
-  | { readonly kind: 'mount'; readonly path: string };
+  | { readonly kind: 'mount'; readonly path: string }
+  /** A policy routing rule, by the words `ip rule del` takes after the family; they hold a table number of our own. In the network namespace `netns` (`net:[…]`). */
+  | { readonly kind: 'rule'; readonly family: 4 | 6; readonly words: readonly string[]; readonly netns: string }
+  /** A device whose group was `before` and is set to `ours`: set back where it still is. */
+  | { readonly kind: 'device-group'; readonly device: string; readonly before: number; readonly ours: number; readonly netns: string }
+  /** A file below /proc/sys/net whose value was `before` and is set to `ours`: set back where it still is. */
+  | { readonly kind: 'sysctl'; readonly path: string; readonly before: string; readonly ours: string; readonly netns: string }
+  /** A container of the engine behind `socket`; it must carry the run's label (hosts/docker.ts). */
+  | { readonly kind: 'container'; readonly name: string; readonly socket: string };
 
 export interface JournalOwner { readonly tag: string; readonly owner: ProcessId; readonly bootId: string }
 
@@ -65,7 +73,7 @@ export interface Journal {
 }
 
 function check(entry: JournalEntry, tag: string): void {
-  if (entry.kind === 'process') return;
+  if (entry.kind === 'process' || entry.kind === 'container' || entry.kind === 'rule' || entry.kind === 'device-group') return;
   if (!isAbsolute(entry.path) || normalize(entry.path) !== entry.path) throw new Error(`journal: ${entry.path} is not a plain absolute path`);
   if (entry.kind === 'folder' && !basename(entry.path).includes(tag)) throw new Error(`journal: the folder ${entry.path} must carry the tag ${tag} in its name`);
 }
@@ -106,7 +114,7 @@ export function openJournal(tag: string, folder = journalFolder()): Journal {
   return journal;
 }
 
-export interface ReadJournal extends JournalOwner { readonly path: string; /** In the order they were made. */ readonly open: readonly JournalEntry[] }
+export interface ReadJournal extends JournalOwner { readonly path: string; /** In the order they were made. */ readonly open: readonly JournalEntry[]; /** The same with their ids. */ readonly entries: readonly { readonly id: number; readonly entry: JournalEntry }[] }
 
 /** undefined for a file that is no journal. A last line cut by a crash is passed over: what it was to say was not yet made. */
 export function readJournal(path: string): ReadJournal | undefined {
@@ -128,5 +136,10 @@ export function readJournal(path: string): ReadJournal | undefined {
       open.set(id as number, entry as unknown as JournalEntry);
     }
   }
-  return { ...(header as unknown as JournalOwner), path, open: [...open.values()] };
+  return { ...(header as unknown as JournalOwner), path, open: [...open.values()], entries: [...open].map(([id, entry]) => ({ id, entry })) };
+}
+
+/** Strikes entries out of the journal of a dead run: they are gone. */
+export function strikeOut(path: string, ids: readonly number[]): void {
+  appendFileSync(path, `\n${JSON.stringify({ removed: ids })}\n`);
 }

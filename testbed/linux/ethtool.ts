@@ -56,15 +56,17 @@ function features(fd: number, device: string): { bits: readonly string[]; blocks
   return { bits, blocks, active: bit(2), changeable: (index) => available(index) && !never(index) };
 }
 
-/** @throws SystemError */
-export function offloadsOff(fd: number, device: string): void {
+const isSendChecksum = (feature: string): boolean => /^tx-checksum-/.test(feature);
+
+/** @param checksums also those of sending: the kernel then completes each packet before the device gets it @throws SystemError */
+export function offloadsOff(fd: number, device: string, checksums = false): void {
   const { bits, blocks, active, changeable } = features(fd, device);
   const data = stable(8 + 8 * blocks);
   data.writeUInt32LE(ETHTOOL_SFEATURES, 0);
   data.writeUInt32LE(blocks, 4);
   let any = false;
   bits.forEach((name, index) => {
-    if (!isSuperpacket(name) || !active(index) || !changeable(index)) return;
+    if (!(isSuperpacket(name) || (checksums && isSendChecksum(name))) || !active(index) || !changeable(index)) return;
     const at = 8 + 8 * (index >> 5);
     data.writeUInt32LE((data.readUInt32LE(at) | (1 << (index & 31))) >>> 0, at);
     any = true;

@@ -9,11 +9,12 @@ import * as os from 'node:os';
 import * as path from 'node:path';
 import { findProgram } from '../../kernel/project.js';
 import { howToInstall } from '../doctor/packages.js';
+import { UserError } from '../errors.js';
 import type { Plan } from '../plan/plan.js';
-import type { Machine, MachineInfo, Missing, RunOutcome, RunRequest } from './machine.js';
+import type { HostsKind, Machine, MachineInfo, Missing, RunOutcome, RunRequest } from './machine.js';
 import { describeNeed, needsOf, type Need } from './needs.js';
 import { AgentLines } from './tail.js';
-import { agentFile, elsewhere, missingPrograms } from './uml.js';
+import { agentFile, fixOf, missingPrograms, placeOf } from './uml.js';
 import { defaultWatchdogMs, watch } from './watch.js';
 
 export interface LocalOptions {
@@ -80,6 +81,8 @@ async function firstOf(ways: readonly (readonly (readonly string[])[])[]): Promi
   return tried;
 }
 
+const availableCongestionControls = (): readonly string[] => readFileSync('/proc/sys/net/ipv4/tcp_available_congestion_control', 'utf8').trim().split(/\s+/);
+
 async function has(need: Need): Promise<Tried> {
   const ingress = ['qdisc', 'add', 'dev', 'lo', 'ingress'];
   const u32 = ['u32', 'match', 'u32', '0', '0'];
@@ -87,13 +90,16 @@ async function has(need: Need): Promise<Tried> {
   switch (need.type) {
     case 'qdisc':
       return hasQdisc(need);
-    case 'filter':
-      return firstOf((need.name === 'u32' ? [u32] : [['matchall'], u32]).map((words) => [ingress, [...onIngress, ...words]]));
+    case 'filter': {
+      if (need.name === 'matchall or u32') return firstOf([['matchall'], u32].map((words) => [ingress, [...onIngress, ...words]]));
+      const tried = await inThrowAwayNamespace([ingress, [...onIngress, ...(need.name === 'u32' ? u32 : need.name === 'flow' ? ['handle', '1', 'flow', 'hash', 'keys', 'dst', 'divisor', '2'] : [need.name])]]);
+      // Any other complaint comes from the classifier itself, so it is there.
+      return { ok: tried.ok || !/not found|unknown|No such file|not supported/i.test(tried.message), message: tried.message };
+    }
     case 'action':
       return firstOf([['matchall'], u32].map((words) => [ingress, [...onIngress, ...words, 'action', need.name, 'egress', 'redirect', 'dev', 'lo']]));
     case 'congestion control': {
-      const available = readFileSync('/proc/sys/net/ipv4/tcp_available_congestion_control', 'utf8').trim().split(/\s+/);
-      return { ok: available.includes(need.name) || await moduleExists(need.modules[0]), message: '' };
+      return { ok: availableCongestionControls().includes(need.name) || await moduleExists(need.modules[0]), message: '' };
     }
     case 'device':
       return need.name === 'tun' ? { ok: existsSync('/dev/net/tun'), message: '' } : hasLink(need);
@@ -134,6 +140,21 @@ export async function lacking(needs: readonly Need[]): Promise<readonly { readon
   return tried.filter((each) => !each.ok).map(({ need, message }) => ({ need, message: message.trim().split('\n')[0] ?? '' }));
 }
 
+/** What hosts in containers need and this machine lacks. */
+async function containers(): Promise<readonly Missing[]> {
+  const [{ openEngine }, { checkImage }] = await Promise.all([import('../hosts/engine.js'), import('../hosts/image.js')]);
+  try {
+    await checkImage(await openEngine());
+    return [];
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    const [, what, fix] = /^(.*?): (.*)$/s.exec(error.message) ?? [null, error.message, 'see the engine'];
+    return [{ what: `containers: ${what!}`, fix: fix! }];
+  }
+}
+let containersAnswer: Promise<readonly Missing[]> | undefined;
+const containersOnce = (): Promise<readonly Missing[]> => (containersAnswer ??= containers());
+
 export class Local implements Machine {
   readonly info: MachineInfo = { name: 'local', kernel: os.release(), clocks: ['real'] };
   readonly #options: LocalOptions;
@@ -142,17 +163,19 @@ export class Local implements Machine {
     this.#options = options;
   }
 
-  async check(plan: Plan, clock: 'virtual' | 'real'): Promise<readonly Missing[]> {
+  async check(plan: Plan, clock: 'virtual' | 'real', hosts: HostsKind = 'netns'): Promise<readonly Missing[]> {
     if (process.platform !== 'linux') return [{ what: 'Linux', fix: `local runs on Linux only, and this is ${process.platform}` }];
     const missing: Missing[] = [];
     if (clock === 'virtual') missing.push({ what: 'virtual time on the local kernel', fix: '--machine uml, or --clock real' });
     const needs = needsOf(plan);
     const missingTools = ['unshare', 'nsenter'].filter((name) => findProgram(name) === null);
     missing.push(...missingPrograms(needs), ...missingTools.map((name) => ({ what: `program ${name}`, fix: howToInstall([name]) })));
+    if (hosts === 'docker') missing.push(...(await containersOnce()));
     if (!mayUseNamespaces()) return [...missing, needsRight];
     if (missing.some((each) => each.what.startsWith('program '))) return missing; // nothing to try with
     const lacks = await lacking(needs);
-    missing.push(...lacks.map(({ need, message }) => ({ what: `${describeNeed(need)} in kernel ${os.release()}${need.words && message ? ` (tc says: ${message})` : ''}`, fix: elsewhere(need, null) })));
+    const controls = new Set(availableCongestionControls().map((name) => `TCP_CONG_${name.toUpperCase()}`));
+    missing.push(...lacks.map(({ need, message }) => ({ what: `${describeNeed(need)} in kernel ${os.release()}${need.words && message ? ` (tc says: ${message})` : ''}`, fix: fixOf(need, null, (options) => options.length === 0 || options.some((option) => controls.has(option))), ...placeOf(need) })));
     return missing;
   }
 

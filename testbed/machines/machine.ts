@@ -7,13 +7,16 @@
 import type { Plan } from '../plan/plan.js';
 import type { AgentLine } from '../records/raw.js';
 
+export const hostsKinds = ['netns', 'docker'] as const;
+export type HostsKind = (typeof hostsKinds)[number];
+
 export interface RunRequest {
   readonly plan: Plan;
   /** The run folder on this host; the machine fills `<runDir>/raw`. It exists, with raw/plan.json in it. */
   readonly runDir: string;
   /** `virtual` only where the machine can. */
   readonly clock: 'virtual' | 'real';
-  readonly hosts: string;
+  readonly hosts: HostsKind;
   /** Tag for everything the run creates, `[a-z0-9]{8}`; derived from plan and seed only in virtual time (it must not change results). */
   readonly tag: string;
   readonly signal: AbortSignal;
@@ -31,7 +34,12 @@ export interface RunOutcome {
 }
 
 /** What the plan needs and this machine lacks, each with how to get it. Empty: it can run here. */
-export interface Missing { readonly what: string; readonly fix: string }
+export interface Missing {
+  readonly what: string;
+  readonly fix: string;
+  /** Where the scenario asks for it: `traffic.long.cc`, as a path. */
+  readonly place?: readonly string[];
+}
 
 export interface MachineInfo {
   /** `local`, `uml:6.12`, … */
@@ -43,6 +51,7 @@ export interface MachineInfo {
 
 export interface Machine {
   readonly info: MachineInfo;
-  check(plan: Plan, clock: 'virtual' | 'real'): Promise<readonly Missing[]>;
+  /** @param hosts how hosts are isolated; `netns` unless told */
+  check(plan: Plan, clock: 'virtual' | 'real', hosts?: HostsKind): Promise<readonly Missing[]>;
   run(request: RunRequest): Promise<RunOutcome>;
 }

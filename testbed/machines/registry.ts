@@ -3,16 +3,23 @@
 import { UserError } from '../errors.js';
 import type { Plan } from '../plan/plan.js';
 import { Local } from './local.js';
-import type { Machine, Missing } from './machine.js';
+import type { HostsKind, Machine, Missing } from './machine.js';
+import { readConfig } from '../config/config.js';
+import { Ssh } from './ssh/ssh.js';
+import { parseTarget } from './ssh/target.js';
 import { Uml } from './uml.js';
 
 export interface MachineOptions {
   /** Memory of a UML guest, bytes; default 1 GiB. */
   readonly memoryBytes?: number;
+  /** How hosts are isolated; `netns` unless told. */
+  readonly hosts?: HostsKind;
   /** Wall time without any progress after which a run is ended, ms. */
   readonly watchdogMs?: number;
   /** The agent's program, for tests; default the bundled one. */
   readonly agent?: string;
+  /** What to print before what is missing, for the place in a plan's scenario that asks for it: `x.yaml:10: traffic.long.cc: `. */
+  readonly locate?: (place: readonly string[], plan: Plan) => string;
 }
 
 /** The part before a colon → the machine; `rest` is what follows it. */
@@ -22,15 +29,32 @@ const machines: Readonly<Record<string, (rest: string, options: MachineOptions) 
     return new Local(options);
   },
   uml: (rest, options) => new Uml(rest, options),
+  ssh: (rest) => new Ssh(parseTarget(rest)),
 };
 
+/** Machines of testbed.config.yaml by their names. */
+export function namedMachines(): readonly string[] {
+  return Object.keys(readConfig().machines ?? {});
+}
+
+function namedMachine(name: string): Machine | null {
+  const { machines: named = {} } = readConfig();
+  if (!Object.hasOwn(named, name)) return null;
+  const { ssh, key, node } = named[name]!;
+  return new Ssh({ ...parseTarget(ssh.startsWith('ssh://') ? ssh.slice('ssh:'.length) : `//${ssh}`), ...(key === undefined ? {} : { key }), ...(node === undefined ? {} : { node }) });
+}
+
 /** For help and messages. */
-export const machineForms = ['auto', 'local', 'uml', 'uml:6.12', 'uml:7.3', 'uml:newest', 'uml:debian', 'uml:NAME (a kernel built with --source)'] as const;
+export const machineForms = ['auto', 'local', 'uml', 'uml:6.12', 'uml:7.3', 'uml:newest', 'uml:debian', 'uml:NAME (a kernel built with --source)', 'ssh://user@host[:port]', 'a machine of testbed.config.yaml'] as const;
 
 /** @throws UserError for a name that is none (not for `auto`, which chooseMachine resolves) */
 export function openMachine(name: string, options: MachineOptions = {}): Machine {
   const colon = name.indexOf(':');
   const [kind, rest] = colon < 0 ? [name, ''] : [name.slice(0, colon), name.slice(colon + 1)];
+  if (!Object.hasOwn(machines, kind)) {
+    const named = namedMachine(name);
+    if (named !== null) return named;
+  }
   if (!Object.hasOwn(machines, kind) || (colon >= 0 && rest === '')) throw new UserError(`machine ${JSON.stringify(name)}: expected one of ${machineForms.join(', ')}`, 2);
   return machines[kind]!(rest, options);
 }
@@ -51,24 +75,32 @@ export async function chooseMachine(name: string, plans: readonly Plan[], clock:
   if (name !== 'auto') {
     const machine = openMachine(name, options);
     const used = clock ?? (machine.info.clocks.includes('virtual') ? 'virtual' : 'real');
-    const missing = await checkAll(machine, plans, used);
+    const missing = await checkAll(machine, plans, used, options);
     if (missing.length > 0) throw new UserError(`${machine.info.name} cannot run this:\n${list(missing)}`, 3);
     return { machine, clock: used, notLocal: [] };
   }
   const local = openMachine('local', options);
-  const notLocal = await checkAll(local, plans, clock ?? 'real');
+  const notLocal = await checkAll(local, plans, clock ?? 'real', options);
   if (notLocal.length === 0) return { machine: local, clock: 'real', notLocal };
   const uml = openMachine('uml', options);
   const used = clock ?? 'virtual';
-  const notUml = await checkAll(uml, plans, used);
+  const notUml = await checkAll(uml, plans, used, options);
   if (notUml.length === 0) return { machine: uml, clock: used, notLocal };
   throw new UserError(`no machine here can run this.\nlocal lacks:\n${list(notLocal)}\n${uml.info.name} lacks:\n${list(notUml)}`, 3);
 }
 
-async function checkAll(machine: Machine, plans: readonly Plan[], clock: 'virtual' | 'real'): Promise<Missing[]> {
-  const all = new Map<string, Missing>();
-  for (const plan of plans) for (const missing of await machine.check(plan, clock)) all.set(missing.what, missing);
+async function checkAll(machine: Machine, plans: readonly Plan[], clock: 'virtual' | 'real', { locate, hosts }: MachineOptions): Promise<Located[]> {
+  const all = new Map<string, Located>();
+  for (const plan of plans) {
+    for (const missing of await machine.check(plan, clock, hosts)) {
+      if (all.has(missing.what)) continue;
+      all.set(missing.what, { ...missing, where: missing.place && locate ? locate(missing.place, plan) : '' });
+    }
+  }
   return [...all.values()];
 }
 
-const list = (missing: readonly Missing[]): string => missing.map(({ what, fix }) => `  ${what}\n    → ${fix}`).join('\n');
+/** Missing, and what to print before it. */
+interface Located extends Missing { readonly where: string }
+
+const list = (missing: readonly Located[]): string => missing.map(({ where, what, fix }) => `  ${where}${what}\n    → ${fix}`).join('\n');

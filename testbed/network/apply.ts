@@ -23,7 +23,7 @@ export function describe(step: Step): { readonly where: string; readonly what: s
   if (step.do === 'link') return { where: `node ${step.a.node}, device ${step.a.device}`, what: `link it with device ${step.b.device} of node ${step.b.node}` };
   const where = `node ${step.node}, device ${step.device}`;
   switch (step.do) {
-    case 'offloads': return { where, what: 'turn segmentation offloads off' };
+    case 'offloads': return { where, what: step.checksums ? 'turn segmentation and checksum offloads off' : 'turn segmentation offloads off' };
     case 'address': return { where, what: `add address ${step.address}` };
     case 'neighbour': return { where, what: `set neighbour ${step.address}` };
     case 'route': return { where, what: `add route to ${step.to} by ${step.via}` };
@@ -149,7 +149,7 @@ export function runTc(hosts: Hosts, verb: 'add' | 'change', step: Step & { do: '
   } catch (error) {
     const { code, stderr } = error as { code?: unknown; stderr?: unknown };
     if (code === 'ENOENT') throw new UserError(`${couldNot(step)}: tc is not installed; install iproute2`, 1, { cause: error });
-    throw new UserError(`${couldNot(step)}: tc says: ${String(stderr).trim()}; check the queue's tc words`, 1, { cause: error });
+    throw new UserError(`${couldNot(step)}: tc says: ${String(stderr).trim().split('\n')[0]!}; check the queue's tc words (${step.field})`, 1, { cause: error });
   }
 }
 
@@ -192,7 +192,7 @@ export function applyLayout(layout: Layout, hosts: Hosts, sockets: Map<string, N
     for (const step of peers.get(node) ?? []) batch.add(step, [linkUp(step.b.ifindex)]);
     for (const step of rest.get(node) ?? []) {
       try {
-        if (step.do === 'offloads') offloadsOff(socket.fd, step.device);
+        if (step.do === 'offloads') offloadsOff(socket.fd, step.device, step.checksums);
         else if (step.do === 'redirect' && redirectKind === undefined) chooseRedirect(socket, step);
         else if (step.do !== 'tc') batch.add(step, requestsOf(step));
       } catch (error) {

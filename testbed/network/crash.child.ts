@@ -21,6 +21,7 @@ const hosts: Hosts = {
   inside: (node, call) => { tick(); return plain.inside(node, () => { tick(); return call(); }); },
   namespaceFd: (node) => { tick(); return plain.namespaceFd(node); },
   namespacePath: (node) => plain.namespacePath(node),
+  command: (node, words) => plain.command(node, words),
   remove: () => { tick(); plain.remove(); tick(); },
 };
 const network = Network.create(dumbbell({ pairs: 2 }), { tag, journal, hosts });

@@ -60,6 +60,7 @@ export class Network {
   /** Runs `call` with this thread in the node's network namespace. Synchronous, not nested. */
   inNode<T>(node: string, call: () => T): T { return this.hosts.inside(node, call); }
   netnsPath(node: string): string { return this.hosts.namespacePath(node); }
+  command(node: string, words: readonly [string, ...string[]]): readonly [string, ...string[]] { return this.hosts.command(node, words); }
 
   /** Index of a device in its node. */
   ifindex(node: string, device: string): number {
@@ -91,6 +92,12 @@ export class Network {
     if (answer === undefined) throw new Error(`no answer about the queue of ${name}`);
     return parseTc(answer);
   }
+  /** Packets waiting at the bottlenecks. */
+  queued(): number {
+    let packets = 0;
+    for (const { name, link, bottleneck } of this.layout.directions.values()) if (link.role === 'bottleneck' && bottleneck !== null) packets += this.readStats(name).backlogPackets;
+    return packets;
+  }
   /** The shaper's class, or for TBF its qdisc. */
   private shaperState({ bottleneck, direction }: DirectionLayout): TcState | undefined {
     if (bottleneck === null) return undefined;
@@ -110,7 +117,11 @@ export class Network {
         out.push({ ...failed('event-failed', `event at ${event.atNs / 1e9} s: could not set ${event.direction}.${what}: ${error.message}; change the event or the queue`), tNs: event.atNs });
       }
     };
-    const { rateBps, wire, queue } = event.set;
+    // The userspace bottleneck knows its events and makes them itself, at their very time.
+    const daemon = this.layout.directions.get(event.direction)?.daemon ?? null;
+    const queued = daemon !== null && this.direction(event.direction).direction.queue?.in === 'daemon';
+    const { rateBps, queue } = queued ? {} as PlanEvent['set'] : event.set;
+    const { wire } = daemon !== null ? {} as PlanEvent['set'] : event.set;
     if (rateBps !== undefined) attempt('rate', () => this.setRate(event.direction, rateBps));
     if (wire !== undefined) {
       attempt('wire', () => {
@@ -126,11 +137,13 @@ export class Network {
         if (queue.kind !== direction.queue.kind) throw new UserError(`its queue is ${direction.queue.kind}; an event can change parameters, not the kind`);
         const parent = bottleneck.shaperHandle + htbClassMinor;
         if (queue.kind === 'raw') {
-          runTc(this.hosts, 'change', { do: 'tc', node: bottleneck.node, device: bottleneck.device, ifindex: bottleneck.ifindex, parent, handle: bottleneck.leafHandle, words: queue.tc ?? [] });
+          runTc(this.hosts, 'change', { do: 'tc', node: bottleneck.node, device: bottleneck.device, ifindex: bottleneck.ifindex, parent, handle: bottleneck.leafHandle, words: queue.tc ?? [], field: `events: ${event.direction}.queue` });
           return;
         }
         if (qdiscs.get(queue.kind)?.children) throw new UserError(`${queue.kind} consists of classes that cannot be changed while it runs`);
-        this.socket(bottleneck.node).run([setQdisc(bottleneck.ifindex, parent, bottleneck.leafHandle, queueOptions(queue, link, { ...direction, rateBps: this.rates.get(direction.name) ?? null }), true)]);
+        const fixed = qdiscs.get(queue.kind)?.fixed ?? [];
+        const changeable = { ...queue, params: Object.fromEntries(Object.entries(queue.params).filter(([key]) => !fixed.includes(key))) };
+        this.socket(bottleneck.node).run([setQdisc(bottleneck.ifindex, parent, bottleneck.leafHandle, queueOptions(changeable, link, { ...direction, rateBps: this.rates.get(direction.name) ?? null }), true)]);
       });
     }
     return out;

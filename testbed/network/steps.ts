@@ -5,11 +5,15 @@
  * One direction of a link: the sending device's root is the shaper (HTB or TBF), its leaf the queue. What the wire does (delay, loss) never happens
  * there but in a namespace of its own, through which the cable of such a link is led: two veth pairs, each end's arrivals redirected to
  * the other pair's device, on whose root netem stands. So a delayed packet neither occupies the sender's socket (TCP small queues) nor the AQM.
+ *
+ * A link of the userspace bottleneck (daemon/) is led through the same namespace, where the daemon takes packets from one pair's device and
+ * hands them to the other's: rate, queue, delay and loss are then its own, and neither shaper nor netem is made.
  */
 
 import { UserError } from '../errors.js';
 import { TC_H_ROOT, addressBytes, handleOf } from '../linux/rtnetlink.js';
 import { attribute, attributeU32, nested } from '../linux/attributes.js';
+import { daemonLinks } from '../plan/daemon.js';
 import type { Plan, PlanDirection, PlanInterface, PlanLink, PlanQueue, PlanWire } from '../plan/plan.js';
 import { encodeHtb, encodeHtbClass, htbClassMinor, htbClassWords, htbWords } from '../qdiscs/htb.js';
 import { encodeNetem, netemWords } from '../qdiscs/netem.js';
@@ -28,13 +32,14 @@ export type Step =
   | { readonly do: 'namespace'; readonly node: string; readonly netns: string }
   | { readonly do: 'sysctl'; readonly node: string; readonly name: string; readonly value: string }
   | { readonly do: 'link'; readonly a: Device; readonly b: Device; readonly mtuBytes: number }
-  | { readonly do: 'offloads' } & OnDevice
+  /** Segmentation; `checksums`: those of sending too, so that packets leave whole. */
+  | { readonly do: 'offloads'; readonly checksums?: boolean } & OnDevice
   | { readonly do: 'address'; readonly address: string } & OnDevice
   | { readonly do: 'neighbour'; readonly address: string; readonly mac: string } & OnDevice
   | { readonly do: 'route'; readonly to: string; readonly via: string } & OnDevice
   | { readonly do: 'qdisc'; readonly parent: number; readonly handle: number; readonly overheadBytes?: number } & Options & OnDevice
   /** Of kind `raw`: only tc can set it. */
-  | { readonly do: 'tc'; readonly parent: number; readonly handle: number; readonly words: readonly string[] } & OnDevice
+  | { readonly do: 'tc'; readonly parent: number; readonly handle: number; readonly words: readonly string[]; /** The scenario's, for messages. */ readonly field: string } & OnDevice
   | { readonly do: 'class'; readonly parent: number; readonly classid: number } & Options & OnDevice
   | { readonly do: 'filter'; readonly parent: number; readonly priority: number; readonly protocol: 'all' | 'ip' | 'ipv6'; readonly handle: number } & Options & OnDevice
   /** All that arrives at the device leaves by another of the same node (matchall, or u32 where the kernel lacks it; mirred). */
@@ -74,6 +79,8 @@ export interface DirectionLayout {
   readonly wire: readonly WirePart[];
   /** The part without `to`, which events replace. */
   readonly wireDefault: WirePart | null;
+  /** The link is the userspace bottleneck's: its packets come in by one device of the wires' namespace and go out by the other. */
+  readonly daemon: { readonly in: Device; readonly out: Device } | null;
 }
 export interface Layout {
   readonly steps: readonly Step[];
@@ -96,7 +103,7 @@ const queueContext = (link: PlanLink, direction: PlanDirection): QdiscContext =>
 /** The queue's options for netlink and tc. @throws UserError for an unknown kind or parameters that cannot be */
 export function queueOptions(queue: PlanQueue, link: PlanLink, direction: PlanDirection): Options {
   const where = `link ${direction.name}: queue ${queue.kind}`;
-  if (queue.in === 'daemon') throw new UserError(`${where}: this version has no userspace bottleneck (in: daemon); run it with testbed sim, or use one of ${[...qdiscs.keys()].join(', ')}`);
+  if (queue.in === 'daemon') throw new UserError(`${where}: it is in the userspace bottleneck (in: daemon); the kernel is not asked for it`);
   const qdisc = qdiscs.get(queue.kind);
   if (qdisc === undefined) throw new UserError(`${where}: unknown kind; expected one of ${[...qdiscs.keys()].join(', ')}, or raw with tc's words`);
   const context = queueContext(link, direction);
@@ -118,7 +125,7 @@ function macOf(link: number, end: number): string {
 
 function queueSteps(device: Device, link: PlanLink, direction: PlanDirection): { steps: Step[]; bottleneck: Bottleneck | null } {
   const { rateBps, shaper, queue } = direction;
-  if (rateBps === null || queue === null) return { steps: [], bottleneck: null };
+  if (rateBps === null || queue === null || queue.in === 'daemon') return { steps: [], bottleneck: null };
   const on = { node: device.node, device: device.device, ifindex: device.ifindex };
   const burst = burstBytes(link, direction);
   const extra = direction.overheadBytes - 14;
@@ -136,7 +143,7 @@ function queueSteps(device: Device, link: PlanLink, direction: PlanDirection): {
   const bottleneck = { ...on, shaperHandle, leafHandle, kind: queue.kind === 'raw' ? queue.tc?.[0] ?? 'raw' : queue.kind };
   if (queue.kind === 'raw') {
     if (!queue.tc?.length) throw new UserError(`link ${direction.name}: queue raw needs tc's words, such as tc: [plug]`);
-    steps.push({ do: 'tc', ...on, parent, handle: leafHandle, words: queue.tc });
+    steps.push({ do: 'tc', ...on, parent, handle: leafHandle, words: queue.tc, field: `topology.${link.role === 'access' && link.a.node === link.name ? `hosts.${link.name.replace(/\[\d+\]$/, '')}` : `links.${link.name}`}.queue.tc` });
     return { steps, bottleneck };
   }
   steps.push({ do: 'qdisc', ...on, parent, handle: leafHandle, ...queueOptions(queue, link, direction) });
@@ -240,7 +247,8 @@ export function layoutOf(plan: Plan): Layout {
 
   const eventWires = new Set(plan.events.filter((event) => event.set.wire !== undefined).map((event) => event.direction));
   const wiredDirection = (direction: PlanDirection): boolean => direction.wire.length > 0 || eventWires.has(direction.name);
-  const wired = plan.links.some((link) => wiredDirection(link.forward) || wiredDirection(link.reverse));
+  const daemon = daemonLinks(plan);
+  const wired = plan.links.some((link) => daemon.has(link.name) || wiredDirection(link.forward) || wiredDirection(link.reverse));
   let wireNetns: string | null = null;
   if (wired) {
     wireNetns = 'wire';
@@ -275,7 +283,8 @@ export function layoutOf(plan: Plan): Layout {
     const a = newDevice(link.a.node, link.a.device, macOf(index, 1));
     const b = newDevice(link.b.node, link.b.device, macOf(index, 2));
     const ends: Device[] = [a, b];
-    const viaWire = wiredDirection(link.forward) || wiredDirection(link.reverse);
+    const byDaemon = daemon.has(link.name);
+    const viaWire = byDaemon || wiredDirection(link.forward) || wiredDirection(link.reverse);
     // `towards[0]` sends to b, `towards[1]` to a.
     const towards: (Device | null)[] = [null, null];
     if (viaWire) {
@@ -285,14 +294,16 @@ export function layoutOf(plan: Plan): Layout {
       ends.push(wireA, wireB);
       towards[0] = wireB;
       towards[1] = wireA;
-      configure.push({ do: 'redirect', node: wireNode, device: wireA.device, ifindex: wireA.ifindex, to: { device: wireB.device, ifindex: wireB.ifindex } });
-      configure.push({ do: 'redirect', node: wireNode, device: wireB.device, ifindex: wireB.ifindex, to: { device: wireA.device, ifindex: wireA.ifindex } });
+      if (!byDaemon) {
+        configure.push({ do: 'redirect', node: wireNode, device: wireA.device, ifindex: wireA.ifindex, to: { device: wireB.device, ifindex: wireB.ifindex } });
+        configure.push({ do: 'redirect', node: wireNode, device: wireB.device, ifindex: wireB.ifindex, to: { device: wireA.device, ifindex: wireA.ifindex } });
+      }
     } else {
       // Made from the router's side where there is one: all its links then go in one batch.
       const [first, second] = plan.nodes.find((node) => node.name === link.a.node)?.role === 'host' ? [b, a] : [a, b];
       links.push({ do: 'link', a: first, b: second, mtuBytes: link.mtuBytes });
     }
-    for (const end of ends) configure.push({ do: 'offloads', node: end.node, device: end.device, ifindex: end.ifindex });
+    for (const end of ends) configure.push({ do: 'offloads', node: end.node, device: end.device, ifindex: end.ifindex, ...(byDaemon ? { checksums: true } : {}) });
     for (const [iface, device, peer, peerDevice] of [[link.a, a, link.b, b], [link.b, b, link.a, a]] as const) {
       const on = { node: device.node, device: device.device, ifindex: device.ifindex };
       for (const address of iface.addresses) configure.push({ do: 'address', ...on, address });
@@ -301,9 +312,9 @@ export function layoutOf(plan: Plan): Layout {
     for (const [direction, from, to, wireDevice] of [[link.forward, a, b, towards[0]], [link.reverse, b, a, towards[1]]] as const) {
       const queue = queueSteps(from, link, direction);
       configure.push(...queue.steps);
-      const wire = wireDevice && wiredDirection(direction) ? wireSteps(wireDevice, direction.wire) : null;
+      const wire = wireDevice && !byDaemon && wiredDirection(direction) ? wireSteps(wireDevice, direction.wire) : null;
       if (wire) configure.push(...wire.steps);
-      directions.set(direction.name, { name: direction.name, link, direction, from, to, bottleneck: queue.bottleneck, wire: wire?.parts ?? [], wireDefault: wire?.wireDefault ?? null });
+      directions.set(direction.name, { name: direction.name, link, direction, from, to, bottleneck: queue.bottleneck, wire: wire?.parts ?? [], wireDefault: wire?.wireDefault ?? null, daemon: byDaemon ? { in: from === a ? towards[1]! : towards[0]!, out: wireDevice! } : null });
     }
   });
 

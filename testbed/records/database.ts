@@ -16,7 +16,9 @@ export interface Database {
 }
 
 export async function openDatabase(): Promise<Database> {
-  const api = await import('@duckdb/node-api');
+  const loaded = await import('@duckdb/node-api') as typeof DuckDB & { default: typeof DuckDB };
+  // Bundled, the CommonJS package is all in its default export.
+  const api = 'DuckDBInstance' in loaded ? loaded : (loaded as { default: typeof DuckDB }).default;
   const instance = await api.DuckDBInstance.create(':memory:', {
     threads: '1', memory_limit: '3GB', preserve_insertion_order: 'true', temp_directory: '',
   });

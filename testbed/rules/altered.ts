@@ -3,6 +3,7 @@
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { Machine } from '../machines/machine.js';
 import { openMachine, type MachineOptions } from '../machines/registry.js';
 import { expandRuns } from '../plan/compile.js';
 import type { Plan } from '../plan/plan.js';
@@ -15,6 +16,8 @@ export const saboteur = fileURLToPath(new URL('./saboteur.js', import.meta.url))
 
 export interface AlteredOptions extends MachineOptions {
   readonly machine?: string;
+  /** In place of one by name. */
+  readonly opened?: Machine;
   readonly clock?: 'virtual' | 'real';
   /** Told the folder once it is made, before the run. */
   readonly onFolder?: (runDir: string) => void;
@@ -27,12 +30,12 @@ export function compiled(place: Place, text: string, clock: 'virtual' | 'real' =
   return expandRuns(load(place.write(`scenario-${Math.random().toString(36).slice(2)}.yaml`, text)), { clock })[0]!.plan;
 }
 
-export async function runPlan(place: Place, plan: Plan, { machine = 'uml', clock = 'virtual', onFolder, onProgress, signal = new AbortController().signal, ...options }: AlteredOptions = {}): Promise<ExecuteResult> {
+export async function runPlan(place: Place, plan: Plan, { machine = 'uml', opened, clock = 'virtual', onFolder, onProgress, signal = new AbortController().signal, ...options }: AlteredOptions = {}): Promise<ExecuteResult> {
   const runDir = fs.mkdtempSync(path.join(place.folder, `${plan.name}-`));
   fs.mkdirSync(path.join(runDir, 'raw'));
   onFolder?.(runDir);
   return execute({
-    plan, engine: kernelEngine(openMachine(machine, options), clock, 'netns', 1), runDir, scenario: {}, gitCommit: null, report: false, signal,
+    plan, engine: kernelEngine(opened ?? openMachine(machine, options), clock, 'netns', 1), runDir, scenario: {}, gitCommit: null, report: false, signal,
     ...(onProgress === undefined ? {} : { onProgress }),
   });
 }

@@ -1,6 +1,7 @@
 /** Analysis of one run: its records to tables and figures, and its report; here, or in a thread of its own beside other runs. */
 
 import { Worker } from 'node:worker_threads';
+import { compiledFile } from '../../kernel/project.js';
 import { UserError } from '../errors.js';
 import type { Finding } from '../records/raw.js';
 
@@ -19,14 +20,14 @@ export async function analyse({ task, runDir }: AnalysisRequest): Promise<Analys
     return { type: 'done', rows: {}, findings: [] };
   }
   const { rows, findings } = await (await import('../records/ingest.js')).ingest(runDir);
-  await (await import('../analysis/metrics.js')).computeMetrics(runDir);
-  return { type: 'done', rows, findings };
+  const measured = await (await import('../analysis/metrics.js')).measureRun(runDir);
+  return { type: 'done', rows, findings: [...findings, ...measured.findings] };
 }
 
 /** @throws UserError, or Error with the worker's stack */
 export function analyseInThread(request: AnalysisRequest): Promise<Analysed> {
   return new Promise((resolve, reject) => {
-    const worker = new Worker(new URL('./analysis-worker.js', import.meta.url));
+    const worker = new Worker(compiledFile('testbed/run/analysis-worker.js'));
     worker.on('message', (reply: AnalysisReply) => {
       void worker.terminate();
       if (reply.type === 'done') resolve(reply);

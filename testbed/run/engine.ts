@@ -1,6 +1,6 @@
 /** Who executes a Plan: a kernel on some machine, or the simulator. The rest of a run is the same for all. */
 
-import type { Machine, RunOutcome } from '../machines/machine.js';
+import type { HostsKind, Machine, RunOutcome } from '../machines/machine.js';
 import type { Plan } from '../plan/plan.js';
 import type { AgentLine } from '../records/raw.js';
 
@@ -28,7 +28,7 @@ export interface Engine {
 }
 
 /** The kernel engine: the Plan on a machine's kernel. */
-export const kernelEngine = (machine: Machine, clock: 'virtual' | 'real', hosts: string, cores: number): Engine => ({
+export const kernelEngine = (machine: Machine, clock: 'virtual' | 'real', hosts: HostsKind, cores: number): Engine => ({
   name: 'kernel',
   machine: machine.info.name,
   clock,

@@ -87,13 +87,31 @@ export async function execute(options: ExecuteOptions): Promise<ExecuteResult> {
 
   meter.analysing();
   options.onProgress?.(meter);
-  const { kernel, toolVersions, ...others } = facts as { kernel?: string; toolVersions?: Record<string, string> };
+  return finish({ started, runDir, outcome, findings, facts, report: options.report, besideOthers: options.besideOthers ?? false });
+}
+
+export interface FinishRequest {
+  readonly runDir: string;
+  /** run.json as it was written when the run began. */
+  readonly started: RunJson;
+  readonly outcome: RunOutcome;
+  /** What the agent said. */
+  readonly findings: readonly Finding[];
+  readonly facts: Readonly<Record<string, unknown>>;
+  readonly report: boolean;
+  readonly besideOthers: boolean;
+}
+
+/** From the records in raw/ to the end of a run: tables, metrics, report, run.json's last word. */
+export async function finish({ runDir, started, outcome, findings: told, facts, report, besideOthers }: FinishRequest): Promise<ExecuteResult> {
+  const findings = [...told];
+  const { kernel, toolVersions, ...others } = facts as { readonly kernel?: string; readonly toolVersions?: Readonly<Record<string, string>> };
   delete (others as { type?: string }).type;
   let error = outcome.error ?? findings.find((finding) => finding.level === 'failed')?.message ?? null;
   let counts: Readonly<Record<string, number>> = {};
   let analysed = false;
   try {
-    const { rows, findings: seen } = await (options.besideOthers ? analyseInThread : analyse)({ task: 'tables', runDir });
+    const { rows, findings: seen } = await (besideOthers ? analyseInThread : analyse)({ task: 'tables', runDir });
     findings.push(...seen);
     counts = rows;
     analysed = true;
@@ -122,7 +140,7 @@ export async function execute(options: ExecuteOptions): Promise<ExecuteResult> {
     ...(error === null ? {} : { error }),
   };
   writeRunJson(runDir, ended);
-  if (options.report && analysed) await (options.besideOthers ? analyseInThread : analyse)({ task: 'report', runDir });
+  if (report && analysed) await (besideOthers ? analyseInThread : analyse)({ task: 'report', runDir });
   return { runDir, status, findings, error };
 }
 

@@ -3,6 +3,7 @@
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { Worker } from 'node:worker_threads';
+import { compiledFile } from '../../kernel/project.js';
 import type { SimulationReply, SimulationRequest } from '../../simulator/worker.js';
 import { UserError } from '../errors.js';
 import type { RunOutcome } from '../machines/machine.js';
@@ -25,7 +26,7 @@ export const simulatorEngine = (cores: number): Engine => ({
 
 function simulateInWorker({ plan, runDir, signal, onLine }: EngineRequest): Promise<RunOutcome> {
   return new Promise((resolve, reject) => {
-    const worker = new Worker(new URL('../../simulator/worker.js', import.meta.url));
+    const worker = new Worker(compiledFile('simulator/worker.js'));
     const end = (outcome: RunOutcome): void => {
       signal.removeEventListener('abort', abort);
       void worker.terminate();

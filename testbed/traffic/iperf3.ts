@@ -44,12 +44,12 @@ class Program {
 
   constructor(readonly outPath: string, readonly logPath: string, private readonly patient: boolean) {}
 
-  start(args: readonly string[], onEnd: () => void): void {
+  start([program, ...args]: readonly [string, ...string[]], onEnd: () => void): void {
     const out = fs.openSync(this.outPath, 'w');
     const log = fs.openSync(this.logPath, 'w');
     try {
       const env = this.patient ? { ...process.env, LD_PRELOAD: patientLibrary } : process.env;
-      const child = spawn('iperf3', args, { stdio: ['ignore', out, log], env });
+      const child = spawn(program, args, { stdio: ['ignore', out, log], env });
       this.child = child;
       child.on('error', (error) => { this.failure = error.message; this.over({ code: null, signal: null }, onEnd); });
       child.on('exit', (code, signal) => this.over({ code, signal }, onEnd));
@@ -222,7 +222,7 @@ class Iperf3 implements Traffic {
 
   private startServer(flow: Iperf3Flow): void {
     const { plan, server } = flow;
-    this.context.inNode(plan.dst, () => server.start(serverArguments(plan), () => {}));
+    this.context.inNode(plan.dst, () => server.start(this.context.command(plan.dst, ['iperf3', ...serverArguments(plan)]), () => {}));
   }
 
   private allListen(): boolean {
@@ -258,7 +258,7 @@ class Iperf3 implements Traffic {
       row.error = `its iperf3 server does not listen on port ${plan.dstPort} of ${plan.dst}: ${serverSays(flow.server)}`;
       return;
     }
-    this.context.inNode(plan.src, () => flow.client.start(clientArguments(plan, flow.wholeSeconds), () => this.clientEnded(flow)));
+    this.context.inNode(plan.src, () => flow.client.start(this.context.command(plan.src, ['iperf3', ...clientArguments(plan, flow.wholeSeconds)]), () => this.clientEnded(flow)));
   }
 
   private clientEnded(flow: Iperf3Flow): void {

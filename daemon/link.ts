@@ -1,0 +1,266 @@
+/**
+ * One direction of a link: a queue discipline of aqm/ and the shaper that empties it on a schedule of its own, with
+ * the arithmetic of Linux's HTB and TBF (net/sched/sch_htb.c, sch_tbf.c; the same as the simulator's, simulator/link.ts): the next packet is
+ * due at (schedule + size × 8 / rate), never at (now + …), so that being late once does not lower the rate.
+ *
+ * All times are those of the packets' schedule, on the run's clock: when the process wakes late, it catches up as if it had not,
+ * and only the hand-over to the device is late.
+ */
+
+import type { AqmKind, QueueDiscipline } from '../aqm/aqm.js';
+import { aqms } from '../aqm/registry.js';
+import { Actor, before, type EventQueue } from '../simulator/events.js';
+import { Random } from '../simulator/random.js';
+import { Lateness } from '../testbed/agent/loop.js';
+import { UserError } from '../testbed/errors.js';
+import type { PlanDirection, PlanEvent, PlanQueue, PlanWire } from '../testbed/plan/plan.js';
+import { addressBytes } from '../testbed/linux/rtnetlink.js';
+import type { DaemonDirection, DirectionStatistics } from './config.js';
+import { writeDsField } from './packet.js';
+import type { PacketRecords } from './records.js';
+import { ipAt, type Slot, type SlotPool } from './slots.js';
+import { noWire, Wire } from './wire.js';
+
+/** @throws UserError for a kind that aqm/ has not */
+export function aqmOf(queue: PlanQueue, where: string): AqmKind {
+  const kind = aqms.get(queue.kind);
+  if (kind === undefined) throw new UserError(`${where}: the userspace bottleneck has no queue discipline ${JSON.stringify(queue.kind)}; it has ${[...aqms.keys()].join(', ')}`);
+  return kind;
+}
+
+/** A discipline's periodic update (PIE's 15 ms). */
+class AqmTimer extends Actor {
+  constructor(private readonly events: EventQueue, private readonly link: Link) {
+    super();
+    events.add(this);
+  }
+  arm(): void {
+    const at = this.link.queue!.timerNs;
+    if (at === Infinity) this.events.cancel(this.actorId);
+    else this.events.scheduleOrdered(this.actorId, Math.max(at, this.events.now), before.aqmTimer);
+  }
+  override fire(): void {
+    this.link.queue!.tick(this.events.now);
+    this.arm();
+    this.link.kick();
+  }
+}
+
+const addressKey = (view: DataView, at: number, words: number): string | number => {
+  if (words === 1) return view.getInt32(at);
+  return `${view.getInt32(at)} ${view.getInt32(at + 4)} ${view.getInt32(at + 8)} ${view.getInt32(at + 12)}`;
+};
+
+export class Link extends Actor {
+  readonly name: string;
+  readonly out: number;
+  queue: QueueDiscipline | null = null;
+  state: readonly string[] = [];
+  records: PacketRecords | null = null;
+  arrived = 0;
+  sentPackets = 0;
+  sentBytes = 0;
+  drops = 0;
+  private marksBefore = 0;
+  private rateBps: number | null;
+  private nsPerByte = 0;
+  private burstNs = 0;
+  /** From when the next packet may leave, ns. */
+  readyNs = 0;
+  waiting = false;
+  private readonly overheadBytes: number;
+  private readonly framing: number;
+  private readonly random: Random;
+  private readonly setting: PlanDirection;
+  private timer: AqmTimer | null = null;
+  private readonly wires: Wire[] = [];
+  private readonly byDestination = new Map<string | number, Wire>();
+  private readonly general: Wire;
+  /** Sojourn since the last statistics. */
+  private sojourn = new Lateness();
+  private sojournSum = 0;
+
+  /** @param send hands a packet to its device @throws UserError for a queue that aqm/ cannot make */
+  constructor(private readonly events: EventQueue, private readonly pool: SlotPool, { direction, mtuBytes, out }: DaemonDirection, seed: number, send: (slot: Slot, out: number, dueNs: number) => void) {
+    super();
+    events.add(this);
+    this.setting = direction;
+    this.name = direction.name;
+    this.out = out;
+    this.overheadBytes = direction.overheadBytes;
+    this.framing = mtuBytes + direction.overheadBytes;
+    this.random = new Random(seed, `${direction.name} queue`);
+    this.rateBps = direction.rateBps;
+    const leave = (slot: Slot, dueNs: number): void => send(slot, this.out, dueNs);
+    const makeWire = (setting: PlanWire, stream: string): Wire => {
+      const wire = new Wire(events, pool, new Random(seed, stream), leave, setting);
+      this.wires.push(wire);
+      return wire;
+    };
+    let general: Wire | null = null;
+    // First match decides: what follows an entry without `to` is never reached.
+    direction.wire.forEach((setting, i) => {
+      if (general !== null) return;
+      const wire = makeWire(setting, `${direction.name} wire ${i}`);
+      if (setting.to === undefined) general = wire;
+      for (const address of setting.to ?? []) {
+        const bytes = addressBytes(address);
+        const key = addressKey(new DataView(bytes.buffer, bytes.byteOffset, bytes.length), 0, bytes.length / 4);
+        if (!this.byDestination.has(key)) this.byDestination.set(key, wire);
+      }
+    });
+    this.general = general ?? makeWire(noWire, `${direction.name} wire`);
+    if (direction.rateBps !== null) this.setRate(direction.rateBps);
+    if (direction.rateBps !== null && direction.queue?.in === 'daemon') this.create(direction.queue);
+  }
+
+  /** This direction queues here; otherwise only its wire is ours. */
+  get queues(): boolean { return this.queue !== null; }
+
+  private create(queue: PlanQueue): void {
+    const kind = aqmOf(queue, `link ${this.name}`);
+    this.queue = kind.create(queue.params, {
+      randomU32: () => this.random.u32(),
+      drop: (packet) => this.dropped(packet as Slot),
+      mtuBytes: this.framing,
+      rateBps: this.rateBps,
+    }, this.events.now);
+    this.state = kind.state;
+    this.timer ??= new AqmTimer(this.events, this);
+    this.timer.arm();
+  }
+
+  /** @throws UserError when the change cannot be */
+  change({ set }: PlanEvent): void {
+    if (set.rateBps !== undefined && this.queue !== null) this.setRate(set.rateBps);
+    if (set.wire !== undefined) this.general.set(set.wire);
+    if (set.queue !== undefined && this.queue !== null) this.setQueue(set.queue);
+  }
+
+  private setRate(rateBps: number): void {
+    this.rateBps = rateBps;
+    this.nsPerByte = 8e9 / rateBps;
+    if (this.setting.shaper !== 'tbf') this.burstNs = Math.floor(this.framing * this.nsPerByte);
+    if (this.waiting) this.events.schedule(this.actorId, this.events.now);
+  }
+
+  /** New parameters: made anew, takes over what waits, in its order. */
+  private setQueue(queue: PlanQueue): void {
+    const old = this.queue!;
+    const { now } = this.events;
+    this.marksBefore += old.marks;
+    this.create(queue);
+    for (let packet = old.dequeue(now); packet !== null; packet = old.dequeue(now)) this.queue!.enqueue(packet, now);
+    this.kick();
+  }
+
+  get marks(): number { return this.queue === null ? 0 : this.marksBefore + this.queue.marks; }
+
+  /** A packet came in at `events.now`. */
+  arrive(slot: Slot): void {
+    this.arrived++;
+    const { queue, events } = this;
+    if (queue === null) {
+      this.wireOf(slot).push(slot);
+      return;
+    }
+    slot.size = slot.length + this.overheadBytes;
+    slot.queuedNs = events.now;
+    slot.ecnOnArrival = slot.ecn;
+    slot.fieldOnArrival = (slot.dscp << 2) | slot.ecn;
+    slot.marked = false;
+    queue.enqueue(slot, events.now);
+    if (!this.waiting) this.transmit();
+  }
+
+  kick(): void { if (!this.waiting) this.transmit(); }
+
+  private dropped(slot: Slot): void {
+    this.drops++;
+    this.records?.write(slot, NaN, 1);
+    this.pool.give(slot);
+  }
+
+  private transmit(): void {
+    const { events } = this;
+    const { now } = events;
+    const queue = this.queue!;
+    for (;;) {
+      if (this.readyNs > now) {
+        this.waiting = queue.backlogPackets > 0;
+        if (this.waiting) events.schedule(this.actorId, this.readyNs);
+        return;
+      }
+      const slot = queue.dequeue(now) as Slot | null;
+      if (slot === null) {
+        this.waiting = queue.backlogPackets > 0 && queue.readyNs !== Infinity;
+        if (this.waiting) events.schedule(this.actorId, Math.max(now + 1, Math.ceil(queue.readyNs)));
+        return;
+      }
+      this.readyNs = Math.max(this.readyNs, now - this.burstNs) + Math.floor(slot.size * this.nsPerByte);
+      this.sentPackets++;
+      this.sentBytes += slot.size;
+      const sojournNs = now - slot.queuedNs;
+      this.sojournSum += sojournNs;
+      this.sojourn.add(sojournNs);
+      this.records?.write(slot, now, 0);
+      const field = (slot.dscp << 2) | slot.ecn;
+      if (field !== slot.fieldOnArrival) writeDsField(slot.view, slot.at + ipAt, slot.length, field);
+      this.wireOf(slot).push(slot);
+    }
+  }
+
+  override fire(): void {
+    this.waiting = false;
+    this.transmit();
+  }
+
+  private wireOf(slot: Slot): Wire {
+    if (this.byDestination.size === 0 || slot.opaque || slot.length < 20) return this.general;
+    const { view } = slot;
+    const at = slot.at + ipAt;
+    const version = view.getUint8(at) >>> 4;
+    if (version === 4) return this.byDestination.get(addressKey(view, at + 16, 1)) ?? this.general;
+    if (version === 6 && slot.length >= 40) return this.byDestination.get(addressKey(view, at + 24, 4)) ?? this.general;
+    return this.general;
+  }
+
+  /** No packet already here leaves before this, ns. */
+  get nextOutNs(): number {
+    let least = Infinity, delay = Infinity;
+    for (const wire of this.wires) {
+      if (wire.nextNs < least) least = wire.nextNs;
+      if (wire.leastNs < delay) delay = wire.leastNs;
+    }
+    if (this.waiting) least = Math.min(least, this.events.timeOf(this.actorId) + delay);
+    return least;
+  }
+  /** No packet that comes in from now on leaves before this, ns. */
+  nextOutOfArrival(nowNs: number): number {
+    let delay = Infinity;
+    for (const wire of this.wires) if (wire.leastNs < delay) delay = wire.leastNs;
+    return (this.queue === null ? nowNs : Math.max(nowNs, this.readyNs)) + delay;
+  }
+
+  /** At the end: a record of each packet that still waits. */
+  recordWaiting(): void {
+    const { queue, records } = this;
+    if (queue === null || records === null) return;
+    this.records = null;
+    const { now } = this.events;
+    for (let slot = queue.dequeue(now) as Slot | null; slot !== null; slot = queue.dequeue(now) as Slot | null) records.write(slot, NaN, 0);
+  }
+
+  /** Since the last call, where it says so. */
+  statistics(): DirectionStatistics {
+    const { sojourn, sojournSum } = this;
+    this.sojourn = new Lateness();
+    this.sojournSum = 0;
+    return {
+      name: this.name, rateBps: this.rateBps, arrivedPackets: this.arrived, sentPackets: this.sentPackets, sentBytes: this.sentBytes, drops: this.drops, marks: this.marks,
+      backlogPackets: this.queue?.backlogPackets ?? 0, backlogBytes: this.queue?.backlogBytes ?? 0,
+      lost: this.wires.reduce((sum, wire) => sum + wire.lost, 0), overflowed: this.wires.reduce((sum, wire) => sum + wire.overflowed, 0),
+      sojournMeanNs: sojourn.count === 0 ? 0 : Math.round(sojournSum / sojourn.count), sojournP99Ns: Math.round(sojourn.quantile(0.99)), sojournMaxNs: Math.round(sojourn.maxNs),
+    };
+  }
+}

@@ -1,0 +1,55 @@
+/**
+ * testbed.config.yaml: what belongs to a place and not to a scenario, such as the remote machines. Looked for in the
+ * working folder and above it, or named by $TESTBED_CONFIG.
+ *
+ *     machines:
+ *       lab:  { ssh: "root@lab.example:2222", key: ~/.ssh/lab, node: /opt/node/bin/node }
+ */
+
+import { existsSync, readFileSync } from 'node:fs';
+import * as path from 'node:path';
+import { parse, YAMLParseError } from 'yaml';
+import { z } from 'zod';
+import { UserError } from '../errors.js';
+
+const machine = z.strictObject({
+  /** `user@host[:port]`, with or without `ssh://`. */
+  ssh: z.string(),
+  key: z.string().optional(),
+  node: z.string().optional(),
+});
+
+const schema = z.strictObject({
+  machines: z.record(z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/, 'a name of letters, digits, dots and dashes'), machine).optional(),
+  influx: z.strictObject({ url: z.string().optional(), org: z.string().optional(), bucket: z.string().optional(), token: z.string().optional() }).optional(),
+});
+export type Config = z.infer<typeof schema>;
+
+export const configName = 'testbed.config.yaml';
+
+/** The file in use; null when there is none. */
+export function configFile(from: string = process.cwd()): string | null {
+  const named = process.env['TESTBED_CONFIG'];
+  if (named) return path.resolve(named);
+  for (let folder = path.resolve(from); ; folder = path.dirname(folder)) {
+    const file = path.join(folder, configName);
+    if (existsSync(file)) return file;
+    if (folder === path.dirname(folder)) return null;
+  }
+}
+
+/** Empty when there is no file. @throws UserError with the file and what is wrong in it */
+export function readConfig(file: string | null = configFile()): Config {
+  if (file === null) return {};
+  let value: unknown;
+  try {
+    value = parse(readFileSync(file, 'utf8'));
+  } catch (error) {
+    const where = error instanceof YAMLParseError && error.linePos ? `:${error.linePos[0].line}` : '';
+    throw new UserError(`${file}${where}: ${(error as Error).message.split('\n')[0]}`, 2);
+  }
+  const parsed = schema.safeParse(value ?? {});
+  if (parsed.success) return parsed.data;
+  // The values are not repeated: one of them may be a token.
+  throw new UserError(parsed.error.issues.map((issue) => `${file}: ${issue.path.join('.') || 'the file'}: ${issue.message}`).join('\n'), 2);
+}

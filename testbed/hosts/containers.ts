@@ -1,0 +1,106 @@
+/**
+ * The containers of a plan's hosts and routers: one each, without a network of the engine's (`NetworkMode: none`), with
+ * NET_ADMIN and NET_RAW and nothing more. What is made of them: docker.ts. Bundled by itself (dist/containers.mjs), so that runs
+ * without containers do not read it.
+ */
+
+import type Docker from 'dockerode';
+import { UserError } from '../errors.js';
+import type { Journal } from '../journal/journal.js';
+import { openEngine, type Engine } from './engine.js';
+import type { NodeName } from './hosts.js';
+import { checkImage } from './image.js';
+
+/** Creating and starting goes best four at a time (docker 20.10, podman 4.3). */
+const atOnce = 4;
+
+export const labels = { tag: 'org.testbed.tag', node: 'org.testbed.node', owner: 'org.testbed.owner' } as const;
+
+interface Running { readonly container: Docker.Container; readonly pid: number; readonly journalId: number | undefined }
+
+export interface Containers {
+  /** The engine's name and version. */
+  readonly engine: string;
+  /** First process of each node's container, by node. */
+  readonly pids: ReadonlyMap<string, number>;
+  /** Removes them all. @throws UserError when one stays */
+  close(): Promise<void>;
+}
+
+/** Makes a container for every node. @throws UserError; nothing is left then */
+export async function startContainers(nodes: readonly NodeName[], tag: string, journal: Journal | null): Promise<Containers> {
+  const engine = await openEngine();
+  const image = await checkImage(engine);
+  const containers = new Map<string, Running>();
+  const close = async (): Promise<void> => {
+    const failures: string[] = [];
+    await inParallel([...containers.values()], async ({ container, journalId }) => {
+      try {
+        await removeContainer(container);
+        if (journalId !== undefined) journal?.removed(journalId);
+      } catch (error) {
+        failures.push((error as Error).message);
+      }
+    });
+    containers.clear();
+    if (failures.length > 0) throw new UserError(`${failures.length} containers could not be removed (${failures[0]}): testbed clean`, 1);
+  };
+  try {
+    await inParallel(nodes, async (node) => { containers.set(node.node, await start(engine, image, node, tag, journal)); });
+  } catch (error) {
+    await close().catch(() => undefined);
+    throw error;
+  }
+  return { engine: engine.name, pids: new Map([...containers].map(([node, { pid }]) => [node, pid])), close };
+}
+
+const nameOf = (tag: string, { netns }: NodeName): string => `testbed-${tag}-${netns}`;
+
+async function start(engine: Engine, image: string, node: NodeName, tag: string, journal: Journal | null): Promise<Running> {
+  const name = nameOf(tag, node);
+  // Written before it is made: a crash in between leaves nothing unknown.
+  const journalId = journal?.add({ kind: 'container', name, socket: engine.socket })[0];
+  let container: Docker.Container | undefined;
+  try {
+    container = await engine.docker.createContainer({
+      name, Image: image, Hostname: node.netns.replaceAll(/[^A-Za-z0-9-]/g, '-'), Cmd: ['/usr/bin/sleep', 'infinity'], StopSignal: 'SIGKILL',
+      Labels: { [labels.tag]: tag, [labels.node]: node.node, [labels.owner]: String(process.pid) },
+      HostConfig: { NetworkMode: 'none', CapAdd: ['NET_ADMIN', 'NET_RAW'], Privileged: false, AutoRemove: false },
+    });
+    await container.start();
+    const { State } = await container.inspect();
+    if (!State.Running || State.Pid === 0) throw new Error(State.Error || `it ended with code ${State.ExitCode}`);
+    return { container, pid: State.Pid, journalId };
+  } catch (error) {
+    if (container !== undefined) await removeContainer(container).catch(() => undefined);
+    if (container !== undefined || (error as { statusCode?: number }).statusCode === 409) { if (journalId !== undefined) journal?.removed(journalId); }
+    const reason = ((error as { json?: { message?: string } }).json?.message ?? (error as Error).message).trim();
+    if ((error as { statusCode?: number }).statusCode === 409) throw new UserError(`the container ${name} of ${node.node} exists already: run testbed clean, or end the run that uses it`, 1);
+    throw new UserError(`the container ${name} of ${node.node} does not start: ${reason}`, 1);
+  }
+}
+
+/** Gone is as good as removed. */
+async function removeContainer(container: Docker.Container): Promise<void> {
+  try {
+    await container.remove({ force: true, v: true });
+  } catch (error) {
+    const { statusCode } = error as { statusCode?: number };
+    if (statusCode !== 404 && statusCode !== 409) throw error; // 409: its removal is under way
+  }
+}
+
+async function inParallel<T>(all: readonly T[], call: (one: T) => Promise<void>): Promise<void> {
+  const left = [...all];
+  const failures: unknown[] = [];
+  await Promise.all(Array.from({ length: Math.min(atOnce, left.length) }, async () => {
+    for (let one = left.shift(); one !== undefined && failures.length === 0; one = left.shift()) {
+      try {
+        await call(one);
+      } catch (error) {
+        failures.push(error);
+      }
+    }
+  }));
+  if (failures.length > 0) throw failures[0];
+}

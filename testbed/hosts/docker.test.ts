@@ -1,0 +1,118 @@
+/** Hosts in containers, in an engine started for the test. */
+
+import assert from 'node:assert/strict';
+import * as fs from 'node:fs';
+import * as path from 'node:path';
+import { assertWentThrough, eventually, Place, runJson, skip, type Ended } from '../testing/command.js';
+import { noEngine, PrivateEngine } from '../testing/private-engine.js';
+import { openEngine, type Engine } from './engine.js';
+import { imageName } from './image.js';
+
+/** No delay: netem is not in every kernel. */
+const scenario = (durationS: number, more = ''): string => `name: contained
+topology:
+  routers: [R1, R2]
+  links: { BL: { between: [R1, R2], rate: 20mbit, queue: { kind: pfifo, limit: 50 } } }
+  hosts: { S: { count: 2, at: R1 }, D: { count: 2, at: R2 } }
+traffic: { bulk: { kind: bulk, from: S, to: D, cc: reno, tool: iperf3 } }
+probes: { ping: { from: S[0], to: D[0], interval: 20ms, tool: ping } }
+measure: { warmup: 1s, duration: ${durationS}s }
+${more}`;
+
+describe('hosts in containers', function () {
+  this.timeout(240_000);
+  const private_ = new PrivateEngine();
+  let engine: Engine;
+  let place: Place;
+
+  before(async function () {
+    const reason = noEngine() ?? (await private_.start());
+    if (reason !== null) skip(this, reason);
+    engine = await openEngine(private_.socket);
+    place = new Place();
+    place.write('short.yaml', scenario(2));
+    place.write('long.yaml', scenario(60));
+  });
+  after(async () => {
+    await private_.stop();
+    place?.remove();
+  });
+
+  const env = (more: Record<string, string> = {}): Record<string, string> => ({ DOCKER_HOST: private_.host, ...more });
+  const run = (out: string, options: readonly string[] = [], more: Record<string, string> = {}): Promise<Ended> =>
+    place.testbed(['run', place.path('short.yaml'), '--machine', 'local', '--hosts', 'docker', '--no-report', '--out', place.path(out), ...options], { env: env(more) });
+  const containers = async (): Promise<string[]> => (await engine.docker.listContainers({ all: true })).map(({ Names }) => Names[0]!).sort();
+  const refused = async (ended: Promise<Ended>, message: RegExp): Promise<void> => {
+    const { code, stderr } = await ended;
+    assert.ok(code === 3 || code === 2, `${code} ${stderr}`);
+    assert.match(stderr, message);
+    assert.deepEqual(await containers(), []);
+  };
+
+  it('are refused without their image, with the command that builds it', async () => {
+    await refused(run('refused'), /has no image testbed-host:1\s+→ testbed image build/);
+    assert.deepEqual(place.runs('refused'), []);
+  });
+
+  it('need an image, which is built from the programs of this machine where no registry is', async () => {
+    const { code, stdout, stderr } = await place.testbed(['image', 'build', '--from', 'machine'], { env: env() });
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, /testbed-host:1 is built, from the programs of this machine/);
+    assert.equal((await engine.docker.getImage(imageName).inspect()).Config.Labels['org.testbed.image'], imageName);
+  });
+
+  it('carry a dumbbell with iperf3 and ping, and are gone afterwards', async () => {
+    const ended = await run('out');
+    const { stdout } = ended;
+    const dir = place.run('out');
+    assertWentThrough(dir, ended);
+    assert.equal(runJson(dir).hosts, 'docker');
+    const metrics = JSON.parse(fs.readFileSync(path.join(dir, 'metrics.json'), 'utf8')) as { bottlenecks: { BL: { utilisation: number } }; probes: { ping: { rttMs: { n: number } } } };
+    assert.ok(metrics.bottlenecks.BL.utilisation > 0.5, stdout);
+    assert.ok(metrics.probes.ping.rttMs.n > 10, stdout);
+    assert.deepEqual(await containers(), []);
+  });
+
+  it('have no rights but those over their own network', async () => {
+    const started = place.start(['run', place.path('long.yaml'), '--machine', 'local', '--hosts', 'docker', '--no-report', '--out', place.path('rights')], { env: env() });
+    await eventually('traffic', () => agentText(place, 'rights').includes('"phase":"traffic"') || started.child.exitCode !== null);
+    const [first] = await engine.docker.listContainers();
+    assert.ok(first !== undefined, started.output());
+    const { HostConfig } = await engine.docker.getContainer(first.Id).inspect();
+    assert.deepEqual([HostConfig.Privileged, HostConfig.NetworkMode, (HostConfig.CapAdd as string[] | undefined)?.map((name) => name.replace('CAP_', '')).sort()], [false, 'none', ['NET_ADMIN', 'NET_RAW']]);
+    assert.equal((await containers()).length, 6, 'four hosts and two routers');
+    started.child.kill('SIGINT');
+    assert.equal((await started.ended).code, 130, started.output());
+    assert.deepEqual(await containers(), []);
+  });
+
+  it('of a killed run are removed by testbed clean, and no others', async () => {
+    const other = await engine.docker.createContainer({ name: 'somebody-elses', Image: imageName, Cmd: ['/usr/bin/sleep', 'infinity'], HostConfig: { NetworkMode: 'none', Init: true } });
+    const started = place.start(['run', place.path('long.yaml'), '--machine', 'local', '--hosts', 'docker', '--no-report', '--out', place.path('killed')], { env: env() });
+    await eventually('traffic', () => agentText(place, 'killed').includes('"phase":"traffic"') || started.child.exitCode !== null);
+    const agent = place.processes().find(({ command }) => command.includes('agent.mjs') && !command.includes('testbed.mjs'));
+    assert.ok(agent !== undefined, started.output());
+    process.kill(agent.pid, 'SIGKILL');
+    await started.ended;
+    assert.equal((await containers()).length, 7);
+    const { code, stdout, stderr } = await place.testbed(['clean'], { env: env() });
+    assert.equal(code, 0, stderr);
+    assert.equal([...stdout.matchAll(/removed container testbed-/g)].length, 6, stdout);
+    assert.deepEqual(await containers(), ['/somebody-elses']);
+    await other.remove({ force: true });
+    await place.assertNothingLeft();
+  });
+
+  it('are refused where there is no engine, no permission or another machine, each with what to do', async () => {
+    await refused(run('refused', [], { DOCKER_HOST: `unix://${place.path('nobody')}` }), /does not answer at .*nobody \(ENOENT\).*(start it|systemctl)/s);
+    await refused(run('refused', [], { DOCKER_HOST: 'tcp://192.0.2.1:2375' }), /tcp:\/\/192\.0\.2\.1:2375.*unix:\/\//s);
+    await refused(place.testbed(['run', place.path('short.yaml'), '--machine', 'uml', '--hosts', 'docker', '--out', place.path('refused')], { env: env() }), /inside a UML guest.*--hosts netns/s);
+    assert.deepEqual(place.runs('refused'), []);
+  });
+});
+
+const agentText = (place: Place, out: string): string => {
+  const [dir] = place.runs(out);
+  const file = dir === undefined ? '' : path.join(dir, 'raw', 'agent.jsonl');
+  return fs.existsSync(file) ? fs.readFileSync(file, 'utf8') : '';
+};

@@ -1,0 +1,196 @@
+/** The machine ssh against a real sshd on loopback, with keys and known_hosts of its own. */
+
+import assert from 'node:assert/strict';
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import * as fs from 'node:fs';
+import * as net from 'node:net';
+import * as os from 'node:os';
+import * as path from 'node:path';
+import { findProgram } from '../../../kernel/project.js';
+import { assertWentThrough, eventually, Place, runJson, skip, type Ended } from '../../testing/command.js';
+import { mayUseNamespaces } from '../local.js';
+import { readRemoteRun } from './remote-run.js';
+
+const freePort = (): Promise<number> => new Promise((resolve) => {
+  const server = net.createServer().listen(0, '127.0.0.1', () => {
+    const { port } = server.address() as net.AddressInfo;
+    server.close(() => { resolve(port); });
+  });
+});
+
+/** Two hosts a side through a queue that every kernel has; no delay, which needs netem. */
+const scenario = (durationS: number): string => `name: remote
+topology:
+  routers: [R1, R2]
+  links: { BL: { between: [R1, R2], rate: 20mbit, queue: { kind: pfifo, limit: 50 } } }
+  hosts: { S: { count: 2, at: R1 }, D: { count: 2, at: R2 } }
+traffic: { bulk: { kind: bulk, from: S, to: D, cc: reno, tool: builtin } }
+measure: { warmup: 500ms, duration: ${durationS}s }
+`;
+
+describe('the machine ssh', function () {
+  this.timeout(180_000);
+  let place: Place;
+  let port = 0;
+  let server: ChildProcess;
+  const sshd = findProgram('sshd');
+
+  const listen = async (): Promise<void> => {
+    server = spawn(sshd!, ['-D', '-e', '-f', place.path('sshd.conf')], { stdio: 'ignore' });
+    await eventually('sshd listens', () => {
+      try {
+        execFileSync('ssh-keyscan', ['-T', '2', '-p', String(port), '127.0.0.1'], { stdio: ['ignore', 'pipe', 'ignore'] });
+        return true;
+      } catch {
+        return false;
+      }
+    }, 20_000);
+  };
+  /** sshd and its sessions, as a network that fails takes them away. */
+  const cutOff = async (): Promise<void> => {
+    const children = fs.readdirSync('/proc').filter((pid) => /^\d+$/.test(pid) && statusOf(pid, 'PPid') === String(server.pid));
+    server.kill('SIGKILL');
+    for (const pid of children) for (const each of [...fs.readdirSync('/proc').filter((one) => /^\d+$/.test(one) && statusOf(one, 'PPid') === pid && /sshd/.test(statusOf(one, 'Name'))), pid]) process.kill(Number(each), 'SIGKILL');
+    await eventually('sshd is gone', () => server.exitCode !== null || server.signalCode !== null, 10_000);
+  };
+
+  before(async function () {
+    if (sshd === null || findProgram('ssh-keygen') === null) skip(this, 'no sshd: apt-get install openssh-server');
+    if (!mayUseNamespaces()) skip(this, 'a run on the remote kernel needs the right to make network namespaces');
+    place = new Place();
+    port = await freePort();
+    fs.mkdirSync('/run/sshd', { recursive: true });
+    for (const name of ['host', 'user', 'other']) execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', place.path(name)]);
+    place.write('sshd.conf', ['Port ' + port, 'ListenAddress 127.0.0.1', `HostKey ${place.path('host')}`, `AuthorizedKeysFile ${place.path('user.pub')}`, 'StrictModes no', 'PidFile none',
+      'PasswordAuthentication no', 'KbdInteractiveAuthentication no', 'UsePAM no', 'PermitRootLogin yes', 'Subsystem sftp internal-sftp', ''].join('\n'));
+    await listen();
+    const line = `[127.0.0.1]:${port} ${fs.readFileSync(place.path('host.pub'), 'utf8')}`;
+    place.write('home/.ssh/known_hosts', line);
+    place.write('stranger/.ssh/known_hosts', '');
+    place.write('changed/.ssh/known_hosts', `[127.0.0.1]:${port} ${fs.readFileSync(place.path('other.pub'), 'utf8')}`);
+    place.write('testbed.config.yaml', `machines:
+  loop: { ssh: "${os.userInfo().username}@127.0.0.1:${port}", key: ${place.path('user')} }
+  wrong-key: { ssh: "${os.userInfo().username}@127.0.0.1:${port}", key: ${place.path('other')} }
+  no-node: { ssh: "${os.userInfo().username}@127.0.0.1:${port}", key: ${place.path('user')}, node: /nonexistent/node }
+`);
+    place.write('short.yaml', scenario(2));
+    place.write('long.yaml', scenario(12));
+  });
+  after(async () => {
+    if (server?.exitCode === null) await cutOff();
+    place?.remove();
+  });
+
+  const home = (name = 'home'): Record<string, string> => ({ HOME: place.path(name), TESTBED_CACHE: process.env['TESTBED_CACHE'] ?? path.join(os.homedir(), '.cache', 'testbed') });
+  const run = (machine: string, file: string, out: string, env = home()): Promise<Ended> => place.testbed(['run', place.path(file), '--machine', machine, '--out', place.path(out), '--no-report'], { env });
+  const namespaces = (): string[] => (fs.existsSync('/run/netns') ? fs.readdirSync('/run/netns') : []);
+
+  it('tells what the machine there has', async () => {
+    const { code, stdout, stderr } = await place.testbed(['doctor', '--machine', 'loop', '--json'], { env: home() });
+    assert.equal(code, 0, stderr);
+    const { machines } = JSON.parse(stdout) as { machines: { name: string; usable: boolean }[] };
+    assert.equal(machines.find(({ name }) => name === 'local')?.usable, true);
+  });
+
+  it('runs a plan there and brings every record back, leaving nothing behind', async () => {
+    const before = namespaces();
+    const ended = await run('loop', 'short.yaml', 'out');
+    assert.match(ended.stdout, /bulk/);
+    const dir = place.run('out');
+    assertWentThrough(dir, ended);
+    const { machine, kernel } = runJson(dir);
+    assert.deepEqual([machine, kernel?.release], [`ssh://${os.userInfo().username}@127.0.0.1:${port}`, os.release()]);
+    const metrics = JSON.parse(fs.readFileSync(path.join(dir, 'metrics.json'), 'utf8')) as { bottlenecks: { BL: { utilisation: number } } };
+    assert.ok(metrics.bottlenecks.BL.utilisation > 0.5, JSON.stringify(metrics.bottlenecks.BL.utilisation));
+    assert.deepEqual(namespaces(), before);
+    assert.equal(readRemoteRun(dir), null, 'nothing waits there');
+    assert.deepEqual(fs.readdirSync(path.join(os.userInfo().homedir, '.cache', 'testbed', 'remote')), []);
+  });
+
+  for (const [what, env, machine, message] of [
+    ['a host that is not in known_hosts', 'stranger', 'loop', /not in known_hosts.*ssh-keyscan -t ed25519 -p \d+ 127\.0\.0\.1 >> ~\/\.ssh\/known_hosts/s],
+    ['a host whose key has changed', 'changed', 'loop', /NOT the one in known_hosts.*ssh-keygen -R/s],
+    ['a key that is not accepted there', 'home', 'wrong-key', /accepts none of our keys .*other/s],
+    ['a machine without Node', 'home', 'no-node', /has no \/nonexistent\/node: install Node 20 or newer/],
+    ['a machine that is not configured', 'home', 'nowhere', /expected one of .*ssh:\/\/user@host/],
+  ] as const) {
+    it(`refuses ${what}, with what to do`, async () => {
+      const { code, stderr } = await run(machine, 'short.yaml', 'refused', home(env));
+      assert.ok(code === 3 || code === 2, `${code}: ${stderr}`);
+      assert.match(stderr, message);
+      assert.equal(stderr.trim().split('\n').length, 1, stderr);
+      assert.deepEqual(place.runs('refused'), []);
+    });
+  }
+
+  it('says what the kernel there lacks, before anything starts', async () => {
+    place.write('nowhere.yaml', scenario(2).replace('{ kind: pfifo, limit: 50 }', '{ kind: raw, tc: [nonsense] }'));
+    const { code, stderr } = await run('loop', 'nowhere.yaml', 'refused');
+    assert.notEqual(code, 0);
+    assert.match(stderr, /nonsense/);
+    assert.deepEqual(place.runs('refused'), []);
+  });
+
+  it('ended by SIGINT keeps what was recorded and ends the run there', async () => {
+    const before = namespaces();
+    const started = place.start(['run', place.path('long.yaml'), '--machine', 'loop', '--out', place.path('stopped'), '--no-report'], { env: home() });
+    await eventually('traffic', () => agentText(place, 'stopped').includes('"phase":"traffic"') || started.child.exitCode !== null);
+    started.child.kill('SIGINT');
+    assert.equal((await started.ended).code, 130, started.output());
+    assert.equal(runJson(place.run('stopped')).status, 'incomplete');
+    assert.deepEqual(namespaces(), before);
+  });
+
+  it('whose connection is lost goes on there, and fetch brings it whole', async () => {
+    const before = namespaces();
+    const started = place.start(['run', place.path('long.yaml'), '--machine', 'loop', '--out', place.path('lost'), '--no-report'], { env: { ...home(), TESTBED_SSH_ATTEMPTS: '1' } });
+    await eventually('traffic', () => agentText(place, 'lost').includes('"phase":"traffic"') || started.child.exitCode !== null);
+    await cutOff();
+    const { code, stderr } = await started.ended;
+    assert.equal(code, 1, stderr);
+    assert.match(stderr, /cannot be reached|was lost/);
+    assert.match(stderr, /testbed fetch /);
+    const dir = place.run('lost');
+    assert.equal(runJson(dir).status, 'failed');
+    await listen();
+    const fetched = await place.testbed(['fetch', dir, '--no-report'], { env: home() });
+    assertWentThrough(dir, fetched);
+    assert.ok(fs.existsSync(path.join(dir, 'metrics.json')));
+    assert.deepEqual(namespaces(), before);
+    const again = await place.testbed(['fetch', dir], { env: home() });
+    assert.equal(again.code, 1);
+    assert.match(again.stderr, /nothing to bring/);
+  });
+
+  it('ends a run that takes longer than it may, although nobody listens', async () => {
+    const { Ssh } = await import('./ssh.js');
+    const { compiled, runPlan } = await import('../../rules/altered.js');
+    const plan = compiled(place, scenario(12), 'real');
+    const before = namespaces();
+    const kept = process.env['HOME'];
+    process.env['HOME'] = place.path('home');
+    try {
+      const machine = new Ssh({ user: os.userInfo().username, host: '127.0.0.1', port, key: place.path('user') }, { limitS: 4 });
+      const result = await runPlan(place, plan, { opened: machine, clock: 'real' });
+      assert.equal(result.status, 'failed');
+      assert.match(result.error ?? '', /took longer than it may there and was ended|ended early by SIGTERM/);
+    } finally {
+      process.env['HOME'] = kept;
+    }
+    assert.deepEqual(namespaces(), before);
+  });
+});
+
+const agentText = (place: Place, out: string): string => {
+  const [dir] = place.runs(out);
+  const file = dir === undefined ? '' : path.join(dir, 'raw', 'agent.jsonl');
+  return fs.existsSync(file) ? fs.readFileSync(file, 'utf8') : '';
+};
+
+function statusOf(pid: string, field: string): string {
+  try {
+    return new RegExp(`^${field}:\\s*(.*)$`, 'm').exec(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? '';
+  } catch {
+    return '';
+  }
+}
