@@ -135,7 +135,8 @@ export class TcpReceiver extends Actor implements Endpoint {
     this.network.events.remove(this.closeTimer);
   }
 
-  private get nowMs(): number { return Math.floor(this.now / 1e6); }
+  /** Clock of the time stamp option; it never reads 0, which an echo says when there was none. */
+  private get nowMs(): number { return Math.floor(this.now / 1e6) + 1; }
   private get nowUs(): number { return Math.floor(this.now / 1000); }
 
   receive(packet: Packet): void {

@@ -268,7 +268,8 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.now = this.network.events.now;
     this.nowUs = Math.floor(this.now / 1000);
   }
-  private get nowMs(): number { return Math.floor(this.now / 1e6); }
+  /** Clock of the time stamp option; it never reads 0, which an echo says when there was none. */
+  private get nowMs(): number { return Math.floor(this.now / 1e6) + 1; }
 
   // ---- Connection ----
 
@@ -1327,7 +1328,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       if ((flags & seg.sacked) !== 0) this.sackedOut--;
       else {
         this.countDelivered(1);
-        if (!((flags & (seg.retransmitted | seg.everRetransmitted)) !== 0 && this.ackEcr !== 0 && this.ackEcr < Math.floor(sentUs / 1000))) this.rackAdvance(flags, s + 1, sentUs);
+        if (!((flags & (seg.retransmitted | seg.everRetransmitted)) !== 0 && this.ackEcr !== 0 && this.ackEcr < Math.floor(sentUs / 1000) + 1)) this.rackAdvance(flags, s + 1, sentUs);
       }
       if ((flags & seg.lost) !== 0) this.lostOut--;
       this.packetsOut--;
