@@ -12,9 +12,10 @@ import { Discipline } from './discipline.js';
 import { PacketFifo } from './packet-fifo.js';
 import { flag, number, type Params } from './params.js';
 
-class Codel extends Discipline implements CodelOwner {
+export class Codel extends Discipline implements CodelOwner {
   private readonly queue = new PacketFifo();
-  private readonly vars = new CodelVars();
+  /** Tampered with by tests that must notice (testbed/testing/broken-aqms.ts). */
+  protected readonly vars = new CodelVars();
   ceMarks = 0;
   maxPacket = 0;
   private dropOverlimit = 0;

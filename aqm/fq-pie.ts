@@ -15,6 +15,7 @@ import { setCe } from './ecn.js';
 import { FlowList, type ListedFlow } from './flow-list.js';
 import { scaleHash } from './integer.js';
 import { PacketFifo } from './packet-fifo.js';
+import { timerNs } from './jiffies.js';
 import { flag, number, quantumOf } from './params.js';
 import { FIRST_UPDATE_NS, pieParams } from './pie.js';
 import { percentOfMax, PieVars, type Constant, type PieParams } from './pie-core.js';
@@ -47,12 +48,12 @@ class FqPie extends Discipline {
     private readonly memoryLimit: number,
     /** Marks instead of drops up to this probability; null: never. */
     private readonly markBelow: Constant | null,
-    private readonly tupdateNs: number,
+    private readonly periodNs: number,
     startNs: number,
   ) {
     super(context);
     for (let i = 0; i < flowCount; i++) this.flows.push(new Flow());
-    this.timerNs = this.timerAfter(startNs, FIRST_UPDATE_NS);
+    this.timerNs = startNs + FIRST_UPDATE_NS;
   }
 
   override enqueue(packet: QueuedPacket, nowNs: number): void {
@@ -118,7 +119,7 @@ class FqPie extends Discipline {
   override tick(nowNs: number): void {
     const { flows, params } = this;
     for (let i = 0; i < flows.length; i++) flows[i]!.update(params, flows[i]!.queue.bytes);
-    this.timerNs = this.timerAfter(nowNs, this.tupdateNs);
+    this.timerNs = nowNs + this.periodNs;
   }
 
   override readState(into: Float64Array): void {
@@ -146,7 +147,7 @@ export const fqPie: AqmKind = {
       quantumOf(params, context.mtuBytes),
       number(params, 'memory_limit', 32 << 20),
       flag(params, 'ecn', false) ? percentOfMax(number(params, 'ecn_prob', 10)) : null,
-      number(params, 'tupdate', 15e6),
+      timerNs(number(params, 'tupdate', 15e6)),
       startNs,
     ),
 };

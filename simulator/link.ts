@@ -16,7 +16,6 @@ import type { Network } from './network.js';
 import type { Packet } from './packet.js';
 import { Random } from './random.js';
 import type { PacketRecords } from './records.js';
-import { timerNs, usToJiffies } from './tcp/clock.js';
 import type { Wire } from './wire.js';
 
 /** Disciplines that compute their own hash of addresses and ports (skb_get_hash_perturb); the others take the one the packet carries. */
@@ -86,7 +85,6 @@ export class Link extends Actor {
       drop: (packet, reason, nowNs) => this.dropped(packet as Packet, reason, nowNs),
       mtuBytes: this.framing,
       rateBps: this.setting.rateBps,
-      ...(this.serialises ? {} : { timerNs: (nowNs: number, delayNs: number) => timerNs(nowNs, usToJiffies(delayNs / 1000)) }),
     };
     this.queue = this.kind.create(queue.params, context, this.network.events.now);
     this.stateColumns = this.kind.state;

@@ -15,6 +15,7 @@ const commands: Readonly<Record<string, { readonly summary: string; readonly loa
   list: { summary: 'list the runs recorded so far', load: () => import('./list.js') },
   fetch: { summary: 'bring the records of a remote run whose connection was lost', load: () => import('./fetch.js') },
   show: { summary: 'show the figures of a run', load: () => import('./show.js') },
+  replay: { summary: "compare each decision of a kernel's queue with ours", load: () => import('./replay.js') },
   daemon: { summary: 'put a queue discipline in user space on this router', load: () => import('./daemon.js') },
   compare: { summary: 'compare runs or sets: figures, distributions, what is inside the noise', load: () => import('./compare.js') },
   kernel: { summary: 'build, list and remove User-Mode Linux kernels', load: () => import('./kernel.js') },
