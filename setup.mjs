@@ -6,7 +6,7 @@
 //   node setup.mjs --go-on     exit code 0 then too, unless the program itself could not be built (npm start, npm test)
 //   node setup.mjs --tests     also what only tests use; without it they skip what needs it, and say so
 
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { accessSync, constants, existsSync, lstatSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import * as path from 'node:path';
@@ -21,8 +21,10 @@ const started = Date.now();
 /** Commands that runs and kernel builds use; packages.json says which package brings each. */
 const commands = ['ip', 'tc', 'iperf3', 'ping', 'mount', 'setpriv', 'nsenter', 'unshare', 'gcc', 'make', 'flex', 'bison', 'bc', 'xz'];
 
-/** What only tests run: other tools that must read our exports. */
-const testCommands = process.argv.includes('--tests') ? ['flent', 'tshark'] : [];
+/** What only tests run: other tools that must read our exports, and flent with what its tests start. */
+const testCommands = process.argv.includes('--tests') ? ['flent', 'tshark', 'fping', 'irtt'] : [];
+/** The same, but not free everywhere (netperf in Debian 12): installed where the machine's own sources have it, never asked for. */
+const testCommandsIfOffered = process.argv.includes('--tests') ? ['netperf'] : [];
 /** Libraries, by a file that tells of them. */
 const testLibraries = process.argv.includes('--tests') ? { matplotlib: ['/usr/lib/python3/dist-packages/matplotlib', '/usr/lib/python3/site-packages/matplotlib'] } : {};
 
@@ -135,6 +137,12 @@ function packagesOf(missing, family) {
 /** A C compiler without the C library's headers is of no use, and no command tells. */
 const headersMissing = () => findProgram('gcc') && !existsSync('/usr/include/stdlib.h');
 
+/** Whether apt could install what brings the command, from the machine's own sources. */
+function offered(command) {
+  const { stdout } = spawnSync('apt-cache', ['policy', ...packagesOf([command], 'debian')], { encoding: 'utf8', env: { ...process.env, LC_ALL: 'C' } });
+  return /^ *Candidate: (?!\(none\))/m.test(stdout ?? '');
+}
+
 async function systemPackages() {
   const lacking = () => [
     ...[...commands, ...testCommands].filter((command) => !findProgram(command)), ...(headersMissing() ? ['gcc'] : []),
@@ -145,7 +153,7 @@ async function systemPackages() {
   if (missing.length === 0) return step.done();
   const family = distribution();
   if (family === 'debian' && process.getuid?.() === 0) {
-    const packages = packagesOf(missing, 'debian');
+    const packages = packagesOf([...missing, ...testCommandsIfOffered.filter((command) => !findProgram(command) && offered(command))], 'debian');
     step.at(packages.join(' '));
     // apt tells how far it is on a descriptor of its own; here that is standard output.
     const options = ['-y', '-q', '--no-install-recommends', '-o', 'APT::Status-Fd=1', '-o', 'Dpkg::Use-Pty=0'];

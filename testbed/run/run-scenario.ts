@@ -55,6 +55,10 @@ export async function runScenario(options: RunScenarioOptions): Promise<number> 
   const plansFor = (clock: 'virtual' | 'real'): readonly Plan[] =>
     expandRuns(scenario, { clock, ...(options.seed === undefined ? {} : { seeds: [options.seed] }) }).map((run) => run.plan);
   const { engine, plans } = await chooseEngine(options.engine, plansFor, scenario);
+  if (options.engine.kind === 'sim') {
+    const { checkTests } = await import('../../simulator/tests.js');
+    for (const plan of plans) checkTests(plan);
+  }
   const first = plans[0]!;
   const jobs = options.jobs ?? os.availableParallelism();
   const title = `${first.name}: ${plans.length === 1 ? 'one run' : `${plans.length} runs`} of ${formatTime(first.warmupNs + first.durationNs)} on ${engine.machine} (${engine.clock} time)`;

@@ -14,7 +14,7 @@ export function failedRunners(text: string): FailedRunner[] {
     const part = (name: string): string => new RegExp(`^${name}: ([\\s\\S]*?)(?=^(?:Stdout|Stderr): |(?![\\s\\S]))`, 'm').exec(block)?.[1]?.trim() ?? '';
     const returned = /^Return code: (.*)$/m.exec(block)?.[1] ?? '?';
     const words = (part('Stderr') || part('Stdout')).split('\n').map((line) => line.trim()).filter((line) => line !== '' && !/^Traceback|^File "/.test(line));
-    failed.push({ command, said: words.length > 0 ? words.slice(0, 3).join('; ').slice(0, 300) : `return code ${returned}, without a word` });
+    failed.push({ command, said: words.length > 0 ? words.slice(0, 3).join(' ').slice(0, 300).replace(/[.\s]+$/, '') : `return code ${returned}, without a word` });
   }
   return failed;
 }

@@ -293,14 +293,16 @@ class Flent implements Traffic {
     }
     context.facts({ flent: data.flentVersion });
     const failures = failedRunners(said);
-    const empty: string[] = [];
+    /** Series without data, by why. */
+    const empty = new Map<string, string[]>();
+    const isEmpty = (name: string, reason: string): void => { empty.set(reason, [...(empty.get(reason) ?? []), name]); };
     for (const stream of test.streams) {
       const series = data.series.get(stream.series.name);
       const failure = failures.find(({ command }) => command.includes(portsOf(stream.plan, plan.src)));
       if (!this.fillStream(stream, series) || failure !== undefined) {
         const reason = failure?.said ?? 'flent has no data of it';
         Object.assign(stream.row, { status: 'failed', error: `${stream.series.program}: ${reason}`, t_end: null });
-        empty.push(`${stream.series.name}: ${reason}`);
+        isEmpty(stream.series.name, reason);
       }
     }
     for (const ping of test.pings) {
@@ -308,14 +310,14 @@ class Flent implements Traffic {
       const failure = failures.find(({ command }) => (ping.plan.tool === 'irtt' ? command.includes(endpoint(ping.plan.srcAddress, ping.plan.port)) : command.includes('fping') && command.includes(` ${ping.plan.dstAddress}`)));
       const rows = series === undefined ? 0 : this.writeProbe(ping.plan, series, writer);
       // fping's exit code is 1 when packets were lost, which is a result.
-      if (rows === 0) empty.push(`${ping.series.name}: ${failure?.said ?? 'flent has no data of it'}`);
+      if (rows === 0) isEmpty(ping.series.name, failure?.said ?? 'flent has no data of it');
     }
     for (const { name, program: what } of plan.series.filter(({ flow, probe }) => flow === null && probe === null)) {
       if ((data.series.get(name)?.raw.length ?? 0) > 0) continue;
       const failure = failures.find(({ command }) => command.split(/[\s/]/).includes(what));
-      if (failure !== undefined) empty.push(`${name}: ${failure.said}`);
+      if (failure !== undefined) isEmpty(name, failure.said);
     }
-    if (empty.length > 0) context.finding('failed', 'flent-failed', `${test.where}: ${empty.slice(0, 5).join('. ')}${empty.length > 5 ? `, and ${empty.length - 5} more` : ''}. Its output: raw/flent-${plan.id}.log`);
+    if (empty.size > 0) context.finding('failed', 'flent-failed', `${test.where}: ${[...empty].map(([reason, names]) => `${names.join(', ')}: ${reason}`).slice(0, 5).join('. ')}. Its output: raw/flent-${plan.id}.log`);
     const other = test.streams.find(({ series, plan: { cc } }) => ![null, cc].includes(data.series.get(series.name)?.congestionControl ?? null));
     if (other !== undefined) context.finding('invalid', 'congestion-control', `${test.where}: ${other.series.name} ran with ${data.series.get(other.series.name)!.congestionControl!}, not ${String(other.plan.cc)}`);
   }
