@@ -16,7 +16,7 @@ const scenario = (traffic: string, queue = 'fq_codel'): string => `name: flent
 topology:
   routers: [R1, R2]
   links: { BL: { between: [R1, R2], rate: 20mbit, queue: ${queue} } }
-  hosts: { S: { at: R1 }, D: { count: 3, at: R2 } }
+  hosts: { S: { at: R1 }, D: { count: 4, at: R2 } }
 traffic:
   load: ${traffic}
 measure: { warmup: 1s, duration: 9s }
@@ -72,8 +72,8 @@ describe('a test of flent in a plan', function () {
   it('depends on the test\'s parameters and hosts: streams, flent\'s hosts, names', () => {
     assert.equal(planOf('{ kind: flent, test: tcp_nup, from: S, to: D[0], delay: 1s, parameters: { upload_streams: 7 } }').flows.length, 7);
     const { flows, probes, tests } = planOf('{ kind: flent, test: rtt_fair, from: S, to: D, delay: 1s }');
-    assert.deepEqual(flows.filter(({ class: name }) => name === 'load.up').map(({ dst }) => dst), ['D[0]', 'D[1]', 'D[2]']);
-    assert.deepEqual([new Set(probes.map(({ name }) => name)).size, tests!.length, tests![0]!.hosts.length], [3, 1, 3]);
+    assert.deepEqual(flows.filter(({ class: name }) => name === 'load.up').map(({ dst }) => dst), ['D[0]', 'D[1]', 'D[2]', 'D[3]']);
+    assert.deepEqual([new Set(probes.map(({ name }) => name)).size, tests!.length, tests![0]!.hosts.length], [4, 1, 4]);
     const ping = planOf('{ kind: flent, test: ping, from: S, to: D[0], delay: 1s }');
     assert.deepEqual([ping.flows.length, ping.probes.length, testPrograms(ping.tests![0]!).includes('netperf')], [0, 2, false]);
   });

@@ -4,6 +4,9 @@
  * a definition that includes its own and adds the ports of the plan's flows and probes (flent-definition.ts), so that the
  * kernel's records of packets and sockets know each stream.
  *
+ * Runs repeat exactly in virtual time but for tests with irtt: the Go runtime seeds its scheduler from the CPU's cycle
+ * counter (mcommoninit, runtime/proc.go), which moves its packets by some µs.
+ *
  * Kept in raw/: flent-<test>.flent.gz (flent's data file as it wrote it), flent-<test>.log (what it said), servers' logs.
  * From the data file come the flows' rows (netperf's own totals) and raw/probes-flent.rec; bytes and retransmissions
  * at the edges of the window come from INET_DIAG, and by flent's samples where a connection was not there to be asked.
