@@ -23,5 +23,5 @@ export function failedRunners(text: string): FailedRunner[] {
 export function lastComplaint(text: string): string {
   const lines = text.split('\n').map((line) => line.trim()).filter((line) => line !== '');
   const complaint = lines.filter((line) => /^(?:ERROR|WARNING|CRITICAL|\w*Error): /.test(line)).at(-1) ?? lines.at(-1) ?? '';
-  return complaint.slice(0, 300);
+  return complaint.slice(0, 300).replace(/[.\s]+$/, '');
 }

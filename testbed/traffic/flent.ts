@@ -45,8 +45,8 @@ const pollNs = 10e6;
 const endWaitMs = { asked: 3000, killed: 2000 } as const;
 
 // Run in the host, which may have another file system than the agent: constant scripts, everything else is an argument.
-const makeFolder = 'd=$(mktemp -d) && cat >"$d/$0.conf" && printf %s "$1" >"$d/cache" && printf %s "$d"';
-const takeData = 'cat "$0"/*.flent.gz && rm -rf "$0"';
+const makeFolder = 'd=$(mktemp -d -t testbed-flent.XXXXXX) && cat >"$d/$0.conf" && printf %s "$1" >"$d/cache" && printf %s "$d"';
+const takeData = 'cat "$0"/*.flent.gz; r=$?; rm -rf "$0"; exit $r';
 const findPrograms = 'for p; do printf "%s\\n" "$(command -v -- "$p")"; done';
 
 interface Server { readonly node: string; readonly words: readonly [string, ...string[]]; readonly tcpPort: number | null; readonly program: Program }
