@@ -4,6 +4,7 @@
 //
 //   node setup.mjs             exit code 1 when something is still missing at the end
 //   node setup.mjs --go-on     exit code 0 then too, unless the program itself could not be built (npm start, npm test)
+//   node setup.mjs --tests     also what only tests use; without it they skip what needs it, and say so
 
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -19,6 +20,11 @@ const started = Date.now();
 
 /** Commands that runs and kernel builds use; packages.json says which package brings each. */
 const commands = ['ip', 'tc', 'iperf3', 'ping', 'mount', 'setpriv', 'nsenter', 'unshare', 'gcc', 'make', 'flex', 'bison', 'bc', 'xz'];
+
+/** What only tests run: other tools that must read our exports. */
+const testCommands = process.argv.includes('--tests') ? ['flent', 'tshark'] : [];
+/** Libraries, by a file that tells of them. */
+const testLibraries = process.argv.includes('--tests') ? { matplotlib: ['/usr/lib/python3/dist-packages/matplotlib', '/usr/lib/python3/site-packages/matplotlib'] } : {};
 
 /** What is started by its file's name: the command line and its threads (compiledFile in kernel/project.ts). */
 const bundled = ['testbed/cli/main.ts', 'testbed/run/analysis-worker.ts', 'simulator/worker.ts'];
@@ -130,7 +136,10 @@ function packagesOf(missing, family) {
 const headersMissing = () => findProgram('gcc') && !existsSync('/usr/include/stdlib.h');
 
 async function systemPackages() {
-  const lacking = () => [...commands.filter((command) => !findProgram(command)), ...(headersMissing() ? ['gcc'] : [])];
+  const lacking = () => [
+    ...[...commands, ...testCommands].filter((command) => !findProgram(command)), ...(headersMissing() ? ['gcc'] : []),
+    ...Object.keys(testLibraries).filter((name) => !testLibraries[name].some((file) => existsSync(file))),
+  ];
   let missing = lacking();
   const step = new Step('system packages');
   if (missing.length === 0) return step.done();

@@ -143,7 +143,7 @@ async function analysis(): Promise<void> {
   if (run.code !== 0) throw new Error(`analysis benchmark ended with ${run.code}: ${run.stderr}`);
 }
 
-const benchmarks: Readonly<Record<string, () => Promise<void>>> = { 'virtual-time': virtualTime, iperf3, 'fixed-cost': fixedCost, setup, 'up-and-down': upAndDown, parallel, analysis };
+const benchmarks: Readonly<Record<string, () => Promise<void>>> = { 'virtual-time': virtualTime, iperf3, 'fixed-cost': fixedCost, setup, 'up-and-down': upAndDown, parallel, analysis, store: async () => (await import('./store.js')).store(say) };
 
 const wanted = process.argv.slice(2);
 const unknown = wanted.filter((name) => !Object.hasOwn(benchmarks, name));

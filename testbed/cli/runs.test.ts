@@ -6,7 +6,9 @@ import { UserError } from '../errors.js';
 import { writeRunJson } from '../records/run-json.js';
 import type { RunJson } from '../records/run-json.js';
 import { runJson } from '../records/synthetic-raw.js';
-import { listTable, row } from './list.js';
+import { indexedRuns, scanRuns } from '../store/run-index.js';
+import { entriesOf, listTable, row } from './list.js';
+import type { Listed } from './list.js';
 import { findRuns, nearest, resolveRun } from './runs.js';
 import { show } from './show.js';
 
@@ -19,6 +21,7 @@ describe('runs on disk', () => {
     fs.mkdirSync(path.join(results, id), { recursive: true });
     writeRunJson(path.join(results, id), runJson(over));
   }
+  const listed = (): Listed[] => entriesOf(indexedRuns(scanRuns(results).index).map((run) => run.row));
   const message = (name: string): string => {
     try {
       resolveRun(name, results);
@@ -35,9 +38,9 @@ describe('runs on disk', () => {
     add('lot-2026-aaaa/r2', { name: 'lot', started: '2026-01-01T09:00:00Z', seed: 2, varied: { queue: 'pie' }, status: 'failed' });
     fs.mkdirSync(path.join(results, 'not-a-run'));
     fs.writeFileSync(path.join(results, 'a-file'), '');
-    const found = findRuns(results);
+    const found = listed();
     assert.deepEqual(found.map(({ id, set }) => [id, set]), [['lot-2026-aaaa', true], ['dumbbell-2026-bbbb', false]]);
-    assert.deepEqual(row(found[0]!), { id: 'lot-2026-aaaa', scenario: 'lot', machine: 'uml:6.12 6.12.117', varied: 'queue × 2', seeds: '1,2', status: '1 complete, 1 failed', started: '2026-01-01T09:00:00Z', runs: 2 });
+    assert.deepEqual(row(found[0]!), { id: 'lot-2026-aaaa', scenario: 'lot', machine: 'uml:6.12 6.12.117', varied: 'queue × 2', seeds: '1,2', status: '1 complete, 1 failed', started: '2026-01-01T09:00:00Z', runs: 2, tags: [] });
     const text = listTable(found);
     assert.match(text, /lot-2026-aaaa[^\n]*1 complete, 1 failed\n {2}[^\n]*queue × 2 · seeds 1,2 · 2026-01-01 09:00\n[^\n]*dumbbell-2026-bbbb/);
   });
@@ -45,11 +48,13 @@ describe('runs on disk', () => {
   it('lists a folder whose run.json is torn, as unreadable', () => {
     add('torn-1');
     fs.writeFileSync(path.join(results, 'torn-1', 'run.json'), '{"sche');
-    assert.equal(row(findRuns(results)[0]!).status, 'unreadable');
+    assert.equal(row(listed()[0]!).status, 'unreadable');
   });
 
   it('has no runs where there is no folder', () => {
     assert.deepEqual(findRuns(path.join(results, 'nowhere')), []);
+    assert.deepEqual(indexedRuns(scanRuns(path.join(results, 'nowhere')).index), []);
+    assert.equal(fs.existsSync(path.join(results, 'nowhere')), false, 'nothing is made by looking');
   });
 
   it('finds a run by id, unique beginning, ending, folder, and last', () => {

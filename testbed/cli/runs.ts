@@ -5,6 +5,9 @@ import * as path from 'node:path';
 import { UserError } from '../errors.js';
 import { readRunJson } from '../records/run-json.js';
 import type { RunJson } from '../records/run-json.js';
+import { editDistance } from '../store/nearest.js';
+import { indexedRuns, scanRuns } from '../store/run-index.js';
+import type { RunRow } from '../store/run-row.js';
 
 export const defaultResults = path.join('results', 'runs');
 
@@ -59,23 +62,29 @@ export function found(dir: string): Found | null {
  * @throws UserError when there is none, or several; names those that come near
  */
 export function resolveRun(name: string, resultsDir: string): Found {
-  const asFolder = fs.existsSync(name) && fs.statSync(name).isDirectory() ? found(name) : null;
+  const isFolder = name !== '' && (fs.statSync(name, { throwIfNoEntry: false })?.isDirectory() ?? false);
+  const asFolder = isFolder ? found(name) : null;
   if (asFolder !== null) return asFolder;
-  const all = findRuns(resultsDir);
-  if (all.length === 0) throw new UserError(`no run in ${resultsDir}; start one with: testbed run FILE`);
-  if (name === 'last') return all[all.length - 1]!;
+  const rows = indexedRuns(scanRuns(resultsDir).index).map(({ row }) => row);
+  if (rows.length === 0) throw new UserError(`no run in ${resultsDir}; start one with: testbed run FILE`);
+  const ids = [...new Set(rows.map((row) => row.set_id ?? row.run_id))];
+  const open = (id: string): Found => {
+    const entry = found(path.join(resultsDir, id));
+    if (entry === null) throw new UserError(`${path.join(resultsDir, id)} is gone`);
+    return entry;
+  };
   const slash = name.indexOf('/');
-  const wanted = slash < 0 ? name : name.slice(0, slash);
-  const exact = all.filter((candidate) => candidate.id === wanted);
-  const matches = exact.length > 0 ? exact : all.filter((candidate) => candidate.id.startsWith(wanted) || candidate.id.split('-').at(-1)!.startsWith(wanted));
+  const beginning = slash < 0 ? name : name.slice(0, slash);
+  const wanted = beginning === 'last' ? newest(rows) : beginning;
+  const matches = ids.includes(wanted) ? [wanted] : ids.filter((id) => id.startsWith(wanted) || id.split('-').at(-1)!.startsWith(wanted));
   if (wanted === '' || matches.length === 0) {
-    throw new UserError(`no run ${JSON.stringify(name)} in ${resultsDir}; near: ${nearest(wanted, all.map(({ id }) => id)).join(', ')} (testbed list shows all)`);
+    throw new UserError(`${isFolder ? `${name} is a folder, but not a run's (it has neither run.json nor raw/plan.json), and there is ` : ''}no run ${JSON.stringify(name)} in ${resultsDir}; near: ${nearest(wanted, ids).join(', ')} (testbed list shows all)`);
   }
   if (matches.length > 1) {
-    const shown = matches.slice(-5).map(({ id }) => id);
+    const shown = matches.slice(-5);
     throw new UserError(`${JSON.stringify(name)} may be any of ${matches.length} runs in ${resultsDir}: ${shown.join(', ')}${matches.length > 5 ? ', …' : ''}; give more of its name, or \`last\``);
   }
-  const match = matches[0]!;
+  const match = open(matches[0]!);
   if (slash < 0) return match;
   const part = name.slice(slash + 1);
   const inside = match.runs.filter((run) => run.id.slice(match.id.length + 1).startsWith(part));
@@ -86,18 +95,19 @@ export function resolveRun(name: string, resultsDir: string): Found {
   return { id: one.id, dir: one.dir, runs: [one], set: false, started: one.run?.started ?? '' };
 }
 
+/** The entry that started last; a set starts with its first run. */
+function newest(rows: readonly RunRow[]): string {
+  const starts = new Map<string, string>();
+  for (const row of rows) {
+    const id = row.set_id ?? row.run_id;
+    const known = starts.get(id);
+    if (known === undefined || (row.started ?? '') < known) starts.set(id, row.started ?? '');
+  }
+  return [...starts].reduce((best, each) => (each[1] > best[1] || (each[1] === best[1] && each[0] > best[0]) ? each : best))[0];
+}
+
 /** The five names closest by edit distance of their beginnings. */
 export function nearest(name: string, candidates: readonly string[]): string[] {
   return candidates.map((candidate) => [Math.min(editDistance(name, candidate.slice(0, Math.max(name.length, 1))), editDistance(name, candidate.split('-').at(-1)!)), candidate] as const)
     .sort(([a, left], [b, right]) => a - b || (left < right ? -1 : 1)).slice(0, 5).map(([, candidate]) => candidate);
-}
-
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)));
-    row = next;
-  }
-  return row[b.length]!;
 }

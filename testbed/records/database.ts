@@ -9,23 +9,32 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 export interface Database {
   readonly api: typeof DuckDB;
   readonly connection: DuckDBConnection;
+  /** A further connection, for reading several results side by side; closed with the rest by `close`. */
+  connect(): Promise<DuckDBConnection>;
   /** Rows of a query as plain objects; BIGINT and HUGEINT come as numbers (exact to 2^53). */
   rows<Row>(sql: string): Promise<Row[]>;
   run(sql: string): Promise<void>;
   close(): void;
 }
 
-export async function openDatabase(): Promise<Database> {
+/** @param settings of DuckDB, besides and instead of ours */
+export async function openDatabase(settings: Readonly<Record<string, string>> = {}): Promise<Database> {
   const loaded = await import('@duckdb/node-api') as typeof DuckDB & { default: typeof DuckDB };
   // Bundled, the CommonJS package is all in its default export.
   const api = 'DuckDBInstance' in loaded ? loaded : (loaded as { default: typeof DuckDB }).default;
   const instance = await api.DuckDBInstance.create(':memory:', {
-    threads: '1', memory_limit: '3GB', preserve_insertion_order: 'true', temp_directory: '',
+    threads: '1', memory_limit: '3GB', preserve_insertion_order: 'true', temp_directory: '', ...settings,
   });
   const connection = await instance.connect();
+  const others: DuckDBConnection[] = [];
   return {
     api,
     connection,
+    async connect() {
+      const other = await instance.connect();
+      others.push(other);
+      return other;
+    },
     async rows<Row>(sql: string) {
       const reader = await connection.runAndReadAll(sql);
       return reader.getRowObjects().map((row) => {
@@ -35,6 +44,7 @@ export async function openDatabase(): Promise<Database> {
     },
     async run(sql) { await connection.run(sql); },
     close() {
+      for (const other of others) other.closeSync();
       connection.closeSync();
       instance.closeSync();
     },

@@ -30,6 +30,8 @@ export interface RunJson {
   /** What `vary` set for this run; empty when nothing varies. */
   readonly varied: Readonly<Record<string, string>>;
   readonly gitCommit: string | null;
+  /** The process that runs it and the machine's boot, while the status is `running`: whether it still goes on can be told. */
+  readonly owner?: { readonly pid: number; readonly startTime: number; readonly bootId: string };
   /** Wall time, ISO 8601. */
   readonly started: string;
   readonly ended: string | null;

@@ -7,6 +7,8 @@
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { UserError } from '../errors.js';
+import { bootId } from '../journal/journal.js';
+import { ownId } from '../journal/processes.js';
 import type { RunOutcome } from '../machines/machine.js';
 import { planHash } from '../plan/hash.js';
 import type { Plan } from '../plan/plan.js';
@@ -57,6 +59,7 @@ export async function execute(options: ExecuteOptions): Promise<ExecuteResult> {
     seed: plan.seed,
     varied: plan.varied,
     gitCommit: options.gitCommit,
+    owner: { ...ownId(), bootId: bootId() },
     started: new Date().toISOString(),
     ended: null,
     status: 'running',
@@ -128,8 +131,9 @@ export async function finish({ runDir, started, outcome, findings: told, facts, 
     : outcome.status === 'failed' || !analysed || findings.some((finding) => finding.level === 'failed') ? 'failed'
     : findings.some((finding) => finding.level === 'invalid') ? 'invalid'
     : 'complete';
+  const { owner: _owner, ...start } = started;
   const ended: RunJson = {
-    ...started,
+    ...start,
     kernel: kernel === undefined ? null : { release: kernel },
     toolVersions: toolVersions ?? {},
     facts: others,

@@ -2,11 +2,12 @@
 
 export interface Interrupt { readonly signal: AbortSignal; release(): void }
 
-export function interruptible(): Interrupt {
+/** @param message said at the first signal */
+export function interruptible(message = 'Ending the run and keeping what was recorded … (again to stop at once)'): Interrupt {
   const controller = new AbortController();
   const onSignal = (): void => {
     if (controller.signal.aborted) process.exit(130);
-    process.stderr.write('\nEnding the run and keeping what was recorded … (again to stop at once)\n');
+    process.stderr.write(`\n${message}\n`);
     controller.abort();
   };
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, onSignal);

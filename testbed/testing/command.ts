@@ -94,7 +94,7 @@ export class Place {
   runs(out = 'results/runs'): string[] {
     const folder = path.isAbsolute(out) ? out : this.path(out);
     if (!fs.existsSync(folder)) return [];
-    return fs.readdirSync(folder).map((name) => path.join(folder, name)).sort((a, b) => fs.statSync(a).ctimeMs - fs.statSync(b).ctimeMs);
+    return fs.readdirSync(folder).filter((name) => !name.startsWith('.')).map((name) => path.join(folder, name)).sort((a, b) => fs.statSync(a).ctimeMs - fs.statSync(b).ctimeMs);
   }
   /** The only run. */
   run(out = 'results/runs'): string {

@@ -1,0 +1,12 @@
+/** The formats of `testbed export`; each file is loaded when it is used. */
+
+import type { ExportFormat } from './format.js';
+
+export const exportFormats: Readonly<Record<string, () => Promise<ExportFormat>>> = {
+  csv: async () => (await import('./text-tables.js')).csv,
+  json: async () => (await import('./text-tables.js')).json,
+  parquet: async () => (await import('./parquet.js')).parquet,
+  qlog: async () => (await import('./qlog.js')).qlog,
+  pcapng: async () => (await import('./pcapng.js')).pcapng,
+  flent: async () => (await import('./flent.js')).flent,
+};
