@@ -17,7 +17,7 @@ const commands: Readonly<Record<string, { readonly summary: string; readonly loa
   show: { summary: 'show the figures of a run', load: () => import('./show.js') },
   compare: { summary: 'compare runs or sets: figures, distributions, what is inside the noise', load: () => import('./compare.js') },
   query: { summary: 'ask the recorded runs with SQL', load: () => import('./query.js') },
-  export: { summary: 'write a run as CSV, JSON, Parquet, qlog, pcapng or a flent data file', load: () => import('./export.js') },
+  export: { summary: 'write a run as CSV, JSON, Parquet, qlog, pcapng or a flent data file, or send it to InfluxDB', load: () => import('./export.js') },
   tag: { summary: 'give a run a name that keeps it from gc', load: () => import('./tag.js') },
   rm: { summary: 'remove runs', load: () => import('./rm.js') },
   gc: { summary: 'remove old runs that have no tag', load: () => import('./gc.js') },

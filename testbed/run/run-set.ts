@@ -20,7 +20,7 @@ export interface RunSetOptions {
   readonly gitCommit: string | null;
   readonly report: boolean;
   readonly signal: AbortSignal;
-  readonly onStart?: (index: number) => void;
+  readonly onStart?: (index: number, runDir: string) => void;
   readonly onProgress?: (index: number, meter: ProgressMeter) => void;
   readonly onEnd?: (index: number, result: ExecuteResult) => void;
 }
@@ -35,11 +35,12 @@ export async function executeSet(options: RunSetOptions): Promise<readonly (Exec
     while (next < plans.length && !options.signal.aborted) {
       const index = next++;
       const plan = plans[index]!;
-      options.onStart?.(index);
+      const runDir = plans.length === 1 ? options.topDir : path.join(options.topDir, runFolderName(plan));
+      options.onStart?.(index, runDir);
       const result = await execute({
         plan,
         engine,
-        runDir: plans.length === 1 ? options.topDir : path.join(options.topDir, runFolderName(plan)),
+        runDir,
         scenario: options.scenario,
         gitCommit: options.gitCommit,
         report: options.report,
