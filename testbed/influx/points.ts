@@ -83,7 +83,8 @@ function ownTags(table: SentTable, header: RecordHeader, plan: Plan, readers: Re
     }
     case 'probes': {
       const id = readers.get('probe_id')!;
-      return (point, view, row) => { point.tag('probe', plan.probes[id(view, row)]?.name ?? String(id(view, row))); };
+      // Several hosts' probes have one name: without the number two of one instant would be one point.
+      return (point, view, row) => { point.tag('probe', plan.probes[id(view, row)]?.name ?? '').tag('probe_id', String(id(view, row))); };
     }
     case 'sockets': {
       const id = readers.get('flow')!;

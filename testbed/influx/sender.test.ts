@@ -89,7 +89,7 @@ describe('sending points', () => {
     const tags = `kernel=6.12.117,machine=uml:6.12`;
     const first = (beginning: string): string => server.lines.find((line) => line.startsWith(beginning)) ?? '';
     assert.match(first('testbed_queue'), new RegExp(`^testbed_queue,bottleneck=BL1,engine=kernel,${tags},queue=\\w+,run=\\S+,scenario=synthetic,seed=1 backlog_bytes=0i,backlog_packets=0i,drops=0i,marks=0i,sent_bytes=0i,sent_packets=0i ${start}$`));
-    assert.match(first('testbed_probe'), new RegExp(`^testbed_probe,engine=kernel,${tags},probe=ping,run=\\S+,scenario=synthetic,seed=1 lost=0i,owd_forward=\\d+i,owd_reverse=50000000i,rtt=\\d+i ${start}$`));
+    assert.match(first('testbed_probe'), new RegExp(`^testbed_probe,engine=kernel,${tags},probe=ping,probe_id=0,run=\\S+,scenario=synthetic,seed=1 lost=0i,owd_forward=\\d+i,owd_reverse=50000000i,rtt=\\d+i ${start}$`));
     assert.match(first('testbed_socket'), new RegExp(`^testbed_socket,cc=cubic,class=long,engine=kernel,flow=0,${tags},run=\\S+,scenario=synthetic,seed=1 bytes_acked=0i,cwnd=20i,.*srtt=\\d+i,ssthresh=40i,state=0i ${start}$`));
     const { windowS } = JSON.parse(fs.readFileSync(path.join(run, 'metrics.json'), 'utf8')) as Metrics;
     assert.match(server.lines.filter((line) => line.startsWith('testbed_summary')).find((line) => line.includes('bottleneck=BL1,engine')) ?? '', new RegExp(`status=complete \\S*queueDelayMs_p50=[\\d.]+\\S* ${start + BigInt(Math.round(windowS[1] * 1e9))}$`));

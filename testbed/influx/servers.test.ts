@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
+import { projectFile } from '../../kernel/project.js';
 import { mayUseNamespaces } from '../machines/local.js';
 import { openDatabase, sqlPath } from '../records/database.js';
 import { readMetricRows } from '../store/metric-rows.js';
@@ -10,6 +11,11 @@ import { assertWentThrough, eventually, needsUml, Place, runJson, skip, type End
 import { dumbbellText } from '../testing/scenarios.js';
 import { ledgerName } from './ledger.js';
 import { type Kind, programOf, RealServer, ScriptedServer, secret, status } from './testing.js';
+
+interface Dashboard {
+  readonly panels: readonly { readonly title: string; readonly targets: readonly { readonly expr?: string; readonly query?: string }[] }[];
+  readonly templating: { readonly list: readonly { readonly type: string; readonly definition?: string }[] };
+}
 
 const scenario = dumbbellText({ pairs: 2, probes: '{ p: { from: S, to: D, interval: 10ms } }' });
 
@@ -50,9 +56,9 @@ async function assertAllThere(server: RealServer, runDir: string): Promise<void>
   }
   assert.equal(sockets, counts['sockets']);
   let probes = 0;
-  for (const { probe } of await rows<{ probe: string }>(`SELECT DISTINCT probe FROM ${table('probes')}`)) {
-    await expect('testbed_probe', 'rtt', { probe }, number('rtt', 'probes', `probe = '${probe}'`));
-    probes += await expect('testbed_probe', 'lost', { probe }, number('CAST(lost AS INTEGER)', 'probes', `probe = '${probe}'`));
+  for (const { id } of await rows<{ id: number }>(`SELECT DISTINCT CAST(probe_id AS DOUBLE) AS id FROM ${table('probes')}`)) {
+    await expect('testbed_probe', 'rtt', { probe: 'p', probe_id: String(id) }, number('rtt', 'probes', `probe_id = ${id}`));
+    probes += await expect('testbed_probe', 'lost', { probe_id: String(id) }, number('CAST(lost AS INTEGER)', 'probes', `probe_id = ${id}`));
   }
   assert.equal(probes, counts['probes']);
   const figures = readMetricRows(runDir);
@@ -95,6 +101,16 @@ for (const kind of ['victoria-metrics', 'influxd'] as const satisfies readonly K
       assert.deepEqual(warnings(ended), []);
       await assertAllThere(server, place.run());
       assertNoToken(place, ended);
+      const { panels, templating } = JSON.parse(fs.readFileSync(projectFile('docs', 'grafana', `${kind === 'influxd' ? 'influxdb' : kind}.json`), 'utf8')) as Dashboard;
+      const run = path.basename(place.run());
+      const filled = (query: string): string => [['$run', run], ['$class', '.*'], ['$__interval', '200ms'], ['$__rate_interval', '400ms'], ['$__range', '600s']].reduce((text, [name, value]) => text.replaceAll(name!, value!), query);
+      assert.ok(panels.length > 5);
+      for (const { title, targets } of panels) for (const { expr, query } of targets) assert.ok(await server.series(filled(expr ?? query!)) > 0, `panel "${title}" of the dashboard shows the run`);
+      for (const { type, definition } of templating.list) {
+        if (type !== 'query') continue;
+        // label_values is Grafana's own: the series it takes the label from must be there.
+        assert.ok(await server.series(filled(/^label_values\((.*), \w+\)$/.exec(definition!)?.[1] ?? definition!)) > 0, definition);
+      }
     });
 
     it("of a run on a kernel in virtual time are there too, with the kernel's release", async function () {

@@ -78,6 +78,18 @@ export class RealServer {
     await gone;
   }
 
+  /** How many series a query of the dashboard finds in the last ten minutes and the two to come. */
+  async series(query: string): Promise<number> {
+    const now = Math.floor(Date.now() / 1000);
+    if (this.kind === 'influxd') {
+      const { results } = JSON.parse(await this.get(`/query?db=${this.bucket}&q=${encodeURIComponent(query.replaceAll('$timeFilter', `time > ${now - 600}s AND time < ${now + 120}s`))}`)) as { results: { series?: unknown[]; error?: string }[] };
+      assert.equal(results[0]!.error, undefined, query);
+      return results[0]!.series?.length ?? 0;
+    }
+    const { data } = JSON.parse(await this.get(`/api/v1/query_range?start=${now - 600}&end=${now + 120}&step=100ms&nocache=1&query=${encodeURIComponent(query)}`)) as { data: { result: unknown[] } };
+    return data.result.length;
+  }
+
   private async get(where: string, method = 'GET'): Promise<string> {
     const response = await fetch(this.url + where, { method });
     const text = await response.text();
