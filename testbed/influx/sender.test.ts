@@ -141,6 +141,17 @@ describe('sending points', () => {
       assertWhole(server, await sendAll(server));
     }));
 
+  it('leaves a slow server after its time, with one warning, and keeps the rest', () => {
+    const slow: Reply = (response) => { setTimeout(() => { response.writeHead(204).end(); }, 100); };
+    return against([slow], async (server) => {
+      const { totals, warnings } = await sendAll(server, { closeMs: 50, briskPerSecond: Infinity });
+      assert.ok(totals.sent > 0 && totals.pending > 0, JSON.stringify(totals));
+      assert.deepEqual(warnings, [`${server.url} bucket lab of org: too slow to take everything in time`]);
+      assertWhole(server, await sendAll(server, { closeMs: 50, briskPerSecond: 10 }));
+      assert.equal(server.lines.length, server.points, 'no line twice');
+    });
+  });
+
   it('sends less at once to a server that takes no more', () => {
     const small: Reply = (response, body) => { response.writeHead(body.split('\n').length > 700 ? 413 : 204).end(); };
     return against([small], async (server) => {

@@ -20,12 +20,14 @@ export interface SenderTiming {
   readonly pollMs: number;
   /** After the last run: how long a server in trouble is waited for, ms, from when its trouble began … */
   readonly patienceMs: number;
-  /** … and one that takes its time, ms. */
+  /** … and one that takes its time, ms; one that keeps taking points briskly is let go on. */
   readonly closeMs: number;
+  /** Points a second that are not slow. */
+  readonly briskPerSecond: number;
   /** What was acknowledged so long before a connection ended counts as safe, ms. victoria-metrics writes to disk each 5 s. */
   readonly safeMs: number;
 }
-export const liveTiming: SenderTiming = { requestMs: 10_000, pauseMs: 500, longestPauseMs: 30_000, pollMs: 500, patienceMs: 5_000, closeMs: 60_000, safeMs: 15_000 };
+export const liveTiming: SenderTiming = { requestMs: 10_000, pauseMs: 500, longestPauseMs: 30_000, pollMs: 500, patienceMs: 5_000, closeMs: 60_000, briskPerSecond: 2000, safeMs: 15_000 };
 
 export interface SenderTotals {
   /** Points acknowledged. */
@@ -52,7 +54,9 @@ export class Sender {
   private refused = false;
   private warned = false;
   private closingSince: number | null = null;
-  private closing: Pick<SenderTiming, 'patienceMs' | 'closeMs'>;
+  private closing: Pick<SenderTiming, 'patienceMs' | 'closeMs' | 'briskPerSecond'>;
+  private triedSinceClose = false;
+  private acknowledgedSinceClose = 0;
   private stopped = false;
   private wake: (() => void) | null = null;
 
@@ -77,7 +81,7 @@ export class Sender {
   }
 
   /** No more runs: `work` returns when everything is sent, or the server has had its time. */
-  close(within: Partial<Pick<SenderTiming, 'patienceMs' | 'closeMs'>> = {}): void {
+  close(within: Partial<Pick<SenderTiming, 'patienceMs' | 'closeMs' | 'briskPerSecond'>> = {}): void {
     this.closing = { ...this.closing, ...within };
     this.closingSince ??= performance.now();
     this.wake?.();
@@ -101,6 +105,7 @@ export class Sender {
           continue;
         }
         if (this.outOfPatience()) break;
+        this.triedSinceClose = this.closingSince !== null;
         const began = performance.now();
         const answer = await this.server.write(next.batch.lines);
         const waitMs = this.settle(answer, began, next);
@@ -136,6 +141,7 @@ export class Sender {
     switch (answer.kind) {
       case 'stored':
         run.acknowledged(batch, this.timing.safeMs);
+        if (this.closingSince !== null) this.acknowledgedSinceClose += batch.lines.length;
         this.failures = 0;
         this.troubledSince = null;
         this.trouble = null;
@@ -177,7 +183,12 @@ export class Sender {
   }
 
   private outOfPatience(): boolean {
-    return this.closingSince !== null && performance.now() >= this.patienceEnds();
+    if (this.closingSince === null) return false;
+    const now = performance.now();
+    if (now < this.patienceEnds()) return false;
+    if (this.troubledSince !== null) return true;
+    // However loaded this machine is, the server gets its chance.
+    return this.triedSinceClose && (1000 * this.acknowledgedSinceClose) / (now - this.closingSince) < this.closing.briskPerSecond;
   }
   private patienceEnds(): number {
     const slow = this.closingSince! + this.closing.closeMs;

@@ -48,17 +48,23 @@ export class InfluxSink {
     this.tell({ type: 'end', runDir });
   }
 
-  /** @param signal the user is in a hurry. @returns a line for the user; null when the warning said it all */
-  async close(signal: AbortSignal): Promise<string | null> {
-    const hurry = (): void => { this.tell({ type: 'close', patienceMs: 0, closeMs: 5000 }); };
+  /**
+   * @param signal the user is in a hurry
+   * @param onWaiting called when it takes a while
+   * @returns a line for the user; null when the warning said it all
+   */
+  async close(signal: AbortSignal, onWaiting: (message: string) => void): Promise<string | null> {
+    const hurry = (): void => { this.tell({ type: 'close', patienceMs: 0, closeMs: 5000, briskPerSecond: Infinity }); };
     if (signal.aborted) hurry();
     else this.tell({ type: 'close' });
     signal.addEventListener('abort', hurry);
+    const waiting = setTimeout(() => { onWaiting('influx: the last points are being sent … (Ctrl-C leaves them in the run folders)'); }, 3000);
     try {
       const totals = await this.done;
       if (totals === null) return null;
       return `influx: ${totals.sent} points sent to ${targetOf(this.settings)}${totals.pending > 0 ? `, ${totals.pending} left in ${totals.left.length === 1 ? totals.left[0]! : `${totals.left.length} run folders`}` : ''}`;
     } finally {
+      clearTimeout(waiting);
       signal.removeEventListener('abort', hurry);
       await this.worker.terminate();
     }

@@ -10,7 +10,7 @@ export type SinkRequest =
   /** `settleMs`: as RunPointsOptions; `live`: while it goes on, else at its end. */
   | { readonly type: 'begin'; readonly runDir: string; readonly live: boolean; readonly settleMs: number }
   | { readonly type: 'end'; readonly runDir: string }
-  | { readonly type: 'close'; readonly patienceMs?: number; readonly closeMs?: number };
+  | { readonly type: 'close'; readonly patienceMs?: number; readonly closeMs?: number; readonly briskPerSecond?: number };
 export type SinkReply =
   | { readonly type: 'warning'; readonly message: string }
   | { readonly type: 'done'; readonly totals: SenderTotals };

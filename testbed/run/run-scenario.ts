@@ -71,7 +71,7 @@ export async function runScenario(options: RunScenarioOptions): Promise<number> 
     try {
       results = await runWithProgress(plans, engine, jobs, topDir, scenario, options.report, interrupt.signal, status, sink);
     } finally {
-      sent = await sink?.close(interrupt.signal);
+      sent = await sink?.close(interrupt.signal, (message) => { process.stderr.write(`${pc.dim(message)}\n`); });
     }
     if (typeof sent === 'string') process.stderr.write(`${sent}\n`);
   } finally {
