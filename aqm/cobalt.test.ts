@@ -80,7 +80,7 @@ class CobaltOracle {
 }
 
 describe('COBALT', () => {
-  it('keeps 1/sqrt(count): exactly up to 15, by single Newton steps within 0.2 % beyond, up and down', () => {
+  it('layer 1: keeps 1/sqrt(count): exactly up to 15, by single Newton steps within 0.2 % beyond, up and down', () => {
     let root = 0;
     const check = (count: number): void => {
       root = cobaltRoot(count, root);
@@ -92,7 +92,7 @@ describe('COBALT', () => {
   });
 
   for (const [intervalNs, targetNs, mtuTimeNs] of [[100e6, 5e6, 605_600], [30e6, 1.5e6, 0], [1e12, 50e9, 1000]] as const) {
-    it(`decides on every packet as unbounded integers do (interval ${intervalNs / 1e6} ms)`, function () {
+    it(`layer 1: decides on every packet as unbounded integers do (interval ${intervalNs / 1e6} ms)`, function () {
       this.timeout(20_000);
       const params: CobaltParams = { intervalNs, targetNs, mtuTimeNs };
       const vars = new CobaltVars(), oracle = new CobaltOracle(BigInt(intervalNs), BigInt(targetNs), BigInt(mtuTimeNs));

@@ -7,6 +7,7 @@
  */
 
 import { z } from 'zod';
+import { targetBelowInterval } from '../testbed/qdiscs/schemas.js';
 import { zPackets, zTime } from '../testbed/units.js';
 import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { CobaltVars, type CobaltParams } from './cobalt-core.js';
@@ -66,7 +67,7 @@ class Cobalt extends Discipline {
 
 export const cobalt: AqmKind = {
   kind: 'cobalt',
-  schema: positiveTimes(z.strictObject({ limit: zPackets.optional(), target: zTime.optional(), interval: zTime.optional() }), 'target', 'interval'),
+  schema: targetBelowInterval(positiveTimes(z.strictObject({ limit: zPackets.optional(), target: zTime.optional(), interval: zTime.optional() }), 'target', 'interval')),
   state: ['count', 'dropping', 'drop_next', 'prob'],
   create: (params, context) =>
     new Cobalt(

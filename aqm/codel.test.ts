@@ -32,7 +32,7 @@ describe('CoDel', () => {
     }
   });
 
-  it('takes the same Newton step as 64-bit integers do, also when the count jumped and the product wraps', () => {
+  it('layer 1: takes the same Newton step as 64-bit integers do, also when the count jumped and the product wraps', () => {
     const count = fc.oneof(fc.integer({ min: 1, max: 300 }), fc.integer({ min: 1, max: 0xffffffff }));
     fc.assert(
       fc.property(count, fc.integer({ min: 0, max: 0xffff }), (n, rec) => {
@@ -47,7 +47,7 @@ describe('CoDel', () => {
   });
 
   for (const [ecn, target, interval] of [[false, 5e6, 100e6], [true, 5e6, 100e6], [false, 1.5e6, 20e6], [true, 13e6, 250e6]] as const) {
-    it(`decides on every packet as an independent CoDel in unbounded integers (ecn ${ecn}, target ${target / 1e6} ms, interval ${interval / 1e6} ms)`, () => {
+    it(`layer 1: decides on every packet as an independent CoDel in unbounded integers (ecn ${ecn}, target ${target / 1e6} ms, interval ${interval / 1e6} ms)`, () => {
       const ctx = context();
       const queue = create('codel', { ecn, target: `${target}ns`, interval: `${interval}ns`, limit: 100_000 }, ctx);
       const oracle = new CodelOracle(BigInt(codelPeriod(target)), BigInt(codelPeriod(interval)), 1514, ecn);

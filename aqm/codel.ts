@@ -10,11 +10,12 @@ import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { CE_THRESHOLD_OFF, codelDequeue, codelPeriod, codelTime, codelTimeToNs, CodelVars, type CodelOwner, type CodelParams } from './codel-core.js';
 import { Discipline } from './discipline.js';
 import { PacketFifo } from './packet-fifo.js';
-import { flag, number, positiveTimes, type Params } from './params.js';
+import { flag, number, type Params } from './params.js';
 
-class Codel extends Discipline implements CodelOwner {
+export class Codel extends Discipline implements CodelOwner {
   private readonly queue = new PacketFifo();
-  private readonly vars = new CodelVars();
+  /** Tampered with by tests that must notice (testbed/testing/broken-aqms.ts). */
+  protected readonly vars = new CodelVars();
   ceMarks = 0;
   maxPacket = 0;
   private dropOverlimit = 0;
@@ -69,7 +70,7 @@ class Codel extends Discipline implements CodelOwner {
 
 export const codel: AqmKind = {
   kind: 'codel',
-  schema: positiveTimes(qdisc.schema, 'target', 'interval'),
+  schema: qdisc.schema,
   state: qdisc.state,
   create(params: Params, context: AqmContext) {
     return new Codel(context, number(params, 'limit', 1000), codelParams(params, context, false));

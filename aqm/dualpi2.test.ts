@@ -5,7 +5,7 @@ import { context, create, packet, randomSource, refusal, runTimers, stateOf, typ
 const ALPHA = 44n, BETA = 879n;
 
 describe('DualPI2', () => {
-  it('updates its probability as the 64-bit integers of the kernel do', () => {
+  it('layer 1: updates its probability as the 64-bit integers of the kernel do', () => {
     const queue = create('dualpi2', { limit: 100_000 }, context());
     const random = randomSource(2);
     let prob = 0n, last = 0n, nowNs = 0;

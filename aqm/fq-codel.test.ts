@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { scaleHash } from './integer.js';
-import { context, create, keyOf, packet, refusal, stateOf, type TestPacket } from './testing/packets.js';
+import { codelPeriod } from './codel-core.js';
+import { FqCodelOracle } from './testing/fq-codel-oracle.js';
+import { context, create, keyOf, packet, randomSource, refusal, stateOf, type TestPacket } from './testing/packets.js';
 
 describe('FQ-CoDel', () => {
   it('gives every flow the same share of bytes, whatever its packet size', () => {
@@ -36,6 +38,50 @@ describe('FQ-CoDel', () => {
     assert.ok(ctx.drops.every((drop, i) => drop.reason === 'overload' && drop.packet.flow === 1 && drop.packet.seq === i));
     assert.equal(stateOf('fq_codel', queue, 0)['drop_overlimit'], 64);
     assert.equal(queue.backlogPackets, 137);
+  });
+
+  it('drops one packet and not its whole queue after a batch drop in the first second and a half of a clock that began at 0', () => {
+    const ctx = context();
+    const queue = create('fq_codel', { limit: 200 }, ctx);
+    for (let i = 0; i < 201; i++) queue.enqueue(packet({ flowHash: keyOf(1) }), 0);
+    const batch = ctx.drops.length;
+    assert.equal(queue.backlogPackets, 201 - batch);
+    // Above target from 50 ms on, so the first of CoDel's own drops comes at the first departure after 150 ms.
+    for (let ms = 50; ms <= 160; ms += 2) queue.dequeue(ms * 1e6);
+    assert.equal(ctx.drops.length - batch, 1);
+  });
+
+  it('layer 1: sends, drops and marks as an independent FQ-CoDel does, packet by packet', () => {
+    for (const [seed, params] of [[1, {}], [2, { quantum: 300, target: '2ms', interval: '30ms' }], [3, { limit: 150, drop_batch: 16 }], [4, { ecn: false, quantum: 3000 }]] as const) {
+      const ctx = context();
+      const queue = create('fq_codel', { flows: 16, ...params }, ctx);
+      const given = params as { quantum?: number; limit?: number; drop_batch?: number; ecn?: boolean; target?: string };
+      const oracle = new FqCodelOracle({
+        flows: 16, quantum: given.quantum ?? 1514, limit: given.limit ?? 10240, batch: given.drop_batch ?? 64, ecn: given.ecn ?? true, mtu: 1514,
+        target: BigInt(codelPeriod(given.target === undefined ? 5e6 : 2e6)), interval: BigInt(codelPeriod(given.target === undefined ? 100e6 : 30e6)),
+      });
+      const random = randomSource(seed);
+      const marked: number[] = [];
+      // From 10 s on: a kernel, and so the oracle, has been up for a while.
+      let nowNs = 10e9, id = 0, arrivals = 1.2;
+      for (let step = 0; step < 30_000; step++) {
+        if (step % 1500 === 0) arrivals = [0.8, 1.05, 1.6, 2.5][random() % 4]!;
+        nowNs += 300_000 + (random() % 600_000);
+        for (let n = Math.floor(arrivals) + (random() / 2 ** 32 < arrivals % 1 ? 1 : 0); n > 0; n--) {
+          // Flows of unequal weight: low numbers send more.
+          const flow = Math.min(random() % 16, random() % 16, random() % 16), size = random() % 5 === 0 ? 66 : 1514, ect = random() % 3 !== 0;
+          queue.enqueue(packet({ seq: id, size, ecn: ect ? 2 : 0, flowHash: (flow + 0.5) * 2 ** 28 }), nowNs);
+          oracle.enqueue({ id: id++, ns: nowNs, size, ect, flow });
+        }
+        const out = queue.dequeue(nowNs) as TestPacket | null;
+        if (out?.marked) marked.push(out.seq);
+        assert.equal(out === null ? null : out.seq, oracle.dequeue(nowNs), `seed ${seed}, step ${step}`);
+      }
+      assert.deepEqual(ctx.drops.map((drop) => drop.packet.seq), oracle.dropped);
+      assert.deepEqual(marked, oracle.marked);
+      assert.ok(oracle.dropped.length > 100, `${oracle.dropped.length} drops`);
+      assert.ok(given.ecn === false || marked.length > 50, `${marked.length} marks`);
+    }
   });
 
   it('stops a batch at half of the fat flow', () => {

@@ -11,12 +11,15 @@
 import { fqCodel as qdisc } from '../testbed/qdiscs/fq_codel.js';
 import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { codelParams } from './codel.js';
-import { codelDequeue, CodelVars, type CodelOwner, type CodelParams } from './codel-core.js';
+import { codelDequeue, codelTime, CodelVars, type CodelOwner, type CodelParams } from './codel-core.js';
 import { Discipline } from './discipline.js';
 import { FlowList, type ListedFlow } from './flow-list.js';
 import { scaleHash } from './integer.js';
-import { number, positiveTimes, quantumOf } from './params.js';
+import { number, quantumOf } from './params.js';
 import { truesize } from './truesize.js';
+
+/** Codel time: 18 minutes, half of what a signed difference can tell. */
+const LONG_AGO = 2 ** 30;
 
 class Flow extends CodelVars implements ListedFlow<Flow> {
   head: QueuedPacket | null = null;
@@ -47,9 +50,16 @@ class FqCodel extends Discipline implements CodelOwner {
     private readonly quantum: number,
     private readonly memoryLimit: number,
     private readonly dropBatch: number,
+    startNs: number,
   ) {
     super(context);
-    for (let i = 0; i < flowCount; i++) this.flows.push(new Flow(i));
+    for (let i = 0; i < flowCount; i++) {
+      const flow = new Flow(i);
+      // The kernel's drop_next of 0 lies at boot, long ago. Here the clock may begin at 0: a batch drop would then give a new
+      // flow the memory of dropping a moment ago, with a 1/sqrt(count) of 0, and all of its queue would go at once.
+      flow.dropNext = (codelTime(startNs) - LONG_AGO) | 0;
+      this.flows.push(flow);
+    }
     this.backlogs = new Uint32Array(flowCount);
   }
 
@@ -154,9 +164,9 @@ class FqCodel extends Discipline implements CodelOwner {
 
 export const fqCodel: AqmKind = {
   kind: 'fq_codel',
-  schema: positiveTimes(qdisc.schema, 'target', 'interval'),
+  schema: qdisc.schema,
   state: qdisc.state,
-  create: (params, context) =>
+  create: (params, context, startNs) =>
     new FqCodel(
       context,
       codelParams(params, context, true),
@@ -165,5 +175,6 @@ export const fqCodel: AqmKind = {
       quantumOf(params, context.mtuBytes),
       number(params, 'memory_limit', 32 << 20),
       number(params, 'drop_batch', 64),
+      startNs,
     ),
 };

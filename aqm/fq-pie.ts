@@ -4,7 +4,7 @@
  *
  * Differences from Linux:
  * - truesize is a model (truesize.ts). As in Linux, being over memory_limit is only counted: nothing is dropped for it.
- * - The update timer is exact (see pie.ts), and all flows are updated at once; Linux does at most 2048 a jiffy.
+ * - All flows are updated at once; Linux does at most 2048 a jiffy.
  * - No tc filters and no classification by skb->priority: the flow is the packet's flow key.
  */
 
@@ -15,7 +15,8 @@ import { setCe } from './ecn.js';
 import { FlowList, type ListedFlow } from './flow-list.js';
 import { scaleHash } from './integer.js';
 import { PacketFifo } from './packet-fifo.js';
-import { flag, number, positiveTimes, quantumOf } from './params.js';
+import { timerNs } from './jiffies.js';
+import { flag, number, quantumOf } from './params.js';
 import { FIRST_UPDATE_NS, pieParams } from './pie.js';
 import { percentOfMax, PieVars, type Constant, type PieParams } from './pie-core.js';
 import { truesize } from './truesize.js';
@@ -47,7 +48,7 @@ class FqPie extends Discipline {
     private readonly memoryLimit: number,
     /** Marks instead of drops up to this probability; null: never. */
     private readonly markBelow: Constant | null,
-    private readonly tupdateNs: number,
+    private readonly periodNs: number,
     startNs: number,
   ) {
     super(context);
@@ -118,7 +119,7 @@ class FqPie extends Discipline {
   override tick(nowNs: number): void {
     const { flows, params } = this;
     for (let i = 0; i < flows.length; i++) flows[i]!.update(params, flows[i]!.queue.bytes);
-    this.timerNs = nowNs + this.tupdateNs;
+    this.timerNs = nowNs + this.periodNs;
   }
 
   override readState(into: Float64Array): void {
@@ -135,7 +136,7 @@ class FqPie extends Discipline {
 
 export const fqPie: AqmKind = {
   kind: 'fq_pie',
-  schema: positiveTimes(qdisc.schema, 'target', 'tupdate'),
+  schema: qdisc.schema,
   state: qdisc.state,
   create: (params, context, startNs) =>
     new FqPie(
@@ -146,7 +147,7 @@ export const fqPie: AqmKind = {
       quantumOf(params, context.mtuBytes),
       number(params, 'memory_limit', 32 << 20),
       flag(params, 'ecn', false) ? percentOfMax(number(params, 'ecn_prob', 10)) : null,
-      number(params, 'tupdate', 15e6),
+      timerNs(number(params, 'tupdate', 15e6)),
       startNs,
     ),
 };

@@ -4,7 +4,7 @@
  * are ns, sizes bytes, rates bits/s, probabilities 0 … 1.
  */
 
-import type { z } from 'zod';
+export { positiveTimes } from '../testbed/qdiscs/schemas.js';
 
 export type Params = Readonly<Record<string, number | boolean | string>>;
 
@@ -20,15 +20,3 @@ export function flag(params: Params, key: string, fallback: boolean): boolean {
 
 /** quantum as Linux takes it: at least 256 bytes (max(256U, …) in each qdisc), one packet by default, at most 1 MiB. */
 export const quantumOf = (params: Params, mtuBytes: number): number => Math.max(256, number(params, 'quantum', Math.min(mtuBytes, 1 << 20)));
-
-/** `schema`, refusing times of 0 (tc would silently keep the default) and ones that do not fit its 32 bits of µs. */
-export function positiveTimes<Schema extends z.ZodObject>(schema: Schema, ...keys: readonly string[]): Schema {
-  return schema.superRefine((given, context) => {
-    for (const key of keys) {
-      const ns = (given as Readonly<Record<string, unknown>>)[key];
-      if (typeof ns !== 'number') continue;
-      if (ns < 1000) context.addIssue({ code: 'custom', path: [key], message: `expected a ${key} of at least 1us, such as 5ms` });
-      if (ns > 0xffffffff * 1000) context.addIssue({ code: 'custom', path: [key], message: `expected a ${key} of at most 4294s` });
-    }
-  });
-}

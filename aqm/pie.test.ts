@@ -80,7 +80,7 @@ class PieOracle {
 describe('PIE', () => {
   for (const dqRateEstimator of [false, true]) {
     for (const bytemode of [false, true]) {
-      it(`computes every probability and decision as 64-bit integers do (rate estimator ${dqRateEstimator}, byte mode ${bytemode})`, () => {
+      it(`layer 1: computes every probability and decision as 64-bit integers do (rate estimator ${dqRateEstimator}, byte mode ${bytemode})`, () => {
         const params: PieParams = { target: Math.floor(15e6 / 64), alpha: 2, beta: 20, bytemode, dqRateEstimator, mtuBytes: 1514 };
         const vars = new PieVars(), oracle = new PieOracle(params);
         const random = randomSource(11), same = randomSource(4711), sameAgain = randomSource(4711);
@@ -142,11 +142,13 @@ describe('PIE', () => {
     assert.equal(ctx.drops[0]!.reason, 'aqm');
   });
 
-  it('updates after 0.5 s and then every tupdate', () => {
-    const queue = create('pie', { tupdate: '20ms' }, context(), 3e9);
-    assert.equal(queue.timerNs, 3.5e9);
-    queue.tick(3.5e9);
-    assert.equal(queue.timerNs, 3.52e9);
+  it('updates after 0.5 s and then every tupdate, each in jiffies of HZ = 100 and one more: 15 ms are 30 ms, as kernels 6.12 and 7.3 were seen to do', () => {
+    for (const [tupdate, periodNs] of [['15ms', 30e6], ['10ms', 20e6], ['20ms', 30e6], ['1ms', 20e6]] as const) {
+      const queue = create('pie', { tupdate }, context(), 3e9);
+      assert.equal(queue.timerNs, 3.51e9);
+      queue.tick(3.51e9);
+      assert.equal(queue.timerNs, 3.51e9 + periodNs, tupdate);
+    }
   });
 
   it('marks up to a probability of 10 % and drops beyond', () => {

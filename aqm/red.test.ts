@@ -44,7 +44,7 @@ describe('RED', () => {
     assert.ok(chi2 < 27.9, `chi-square ${chi2}: ${bins}`);
   });
 
-  it('averages as avg + w (q − avg) and in the integers of the kernel', () => {
+  it('layer 1: averages as avg + w (q − avg) and in the integers of the kernel', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 12 }), fc.array(fc.integer({ min: 0, max: 2_000_000 }), { minLength: 1, maxLength: 300 }), (wlog, backlogs) => {
         const params = new RedParams(30_000, 90_000, wlog, 1, 0, null), vars = new RedVars();
@@ -60,7 +60,7 @@ describe('RED', () => {
     );
   });
 
-  it('decides on every packet as the integers of the kernel do, adapting max_p as well', () => {
+  it('layer 1: decides on every packet as the integers of the kernel do, adapting max_p as well', () => {
     const random = randomSource(31), same = randomSource(6), sameAgain = randomSource(6);
     const [min, max, wlog, maxP] = [30_000, 90_000, 5, Math.floor(0.1 * 2 ** 32)];
     const params = new RedParams(min, max, wlog, maxP, 0, null), vars = new RedVars();
@@ -148,18 +148,18 @@ describe('RED', () => {
     assert.equal(count({ ecn: true, nodrop: true }, 40, 0).dropped, 0);
   });
 
-  it('adapts max_p every 0.5 s: up by a quarter, at most 1 %, when the average is high; down to nine tenths when low', () => {
+  it('adapts max_p every HZ / 2 jiffies (0.51 s): up by a quarter, at most 1 %, when the average is high; down to nine tenths when low', () => {
     const ctx = context();
     const queue = create('red', { ...PARAMS, adaptive: true }, ctx);
-    assert.equal(queue.timerNs, 500e6);
+    assert.equal(queue.timerNs, 510e6);
     const start = stateOf('red', queue, 0)['max_p']!;
     assert.ok(Math.abs(start - 0.02) < 1e-9);
     hold(queue, ctx, 55, 20_000);
-    queue.tick(500e6);
+    queue.tick(510e6);
     assert.ok(Math.abs(stateOf('red', queue, 0)['max_p']! - 0.025) < 1e-9);
-    assert.equal(queue.timerNs, 1000e6);
+    assert.equal(queue.timerNs, 1020e6);
     hold(queue, ctx, 5, 30_000);
-    queue.tick(1000e6);
+    queue.tick(1020e6);
     assert.ok(Math.abs(stateOf('red', queue, 0)['max_p']! - 0.0225) < 1e-8);
     runTimers(queue, 60e9);
     const least = stateOf('red', queue, 0)['max_p']!;

@@ -6,7 +6,7 @@
  * As in Linux, an idle period begins when dequeue is asked and finds nothing. Under HTB the kernel never asks an
  * empty leaf: whoever imitates that must not ask either.
  *
- * Differences from Linux: the adaptive timer is exact; Linux's runs on jiffies.
+ * Differences from Linux: none. (The adaptive timer counts jiffies of HZ = 100: jiffies.ts.)
  */
 
 import { bytesPerSecond } from '../testbed/qdiscs/parameters.js';
@@ -15,17 +15,20 @@ import { red as qdisc, resolveRed } from '../testbed/qdiscs/red.js';
 import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { setCe } from './ecn.js';
+import { timerNs } from './jiffies.js';
 import { PacketFifo } from './packet-fifo.js';
 import { flag } from './params.js';
 import { RED_DONT_MARK, RED_HARD_MARK, RedParams, RedVars } from './red-core.js';
 
-const ADAPT_NS = 500e6;
+/** red_adaptative_timer(): every HZ / 2 jiffies. */
+const ADAPT_NS = timerNs(500e6);
 /** context.mtuBytes is psched_mtu(): the IP MTU and this. */
 export const ETHERNET_HEADER = 14;
 
-class Red extends Discipline {
+export class Red extends Discipline {
   private readonly queue = new PacketFifo();
-  private readonly vars = new RedVars();
+  /** Replaced or watched by who follows a kernel's decisions (testbed/replay). */
+  protected vars = new RedVars();
   private early = 0;
   private pdrop = 0;
 

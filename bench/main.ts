@@ -10,6 +10,8 @@ import * as fs from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
 import Table from 'cli-table3';
+import { daemon } from './daemon.js';
+import { simulator } from './simulator.js';
 import { forget, median, projectRoot, testbedRun, timed } from './measure.js';
 
 interface Row { readonly what: string; readonly figure: string; readonly goal: string; readonly met: boolean | null }
@@ -143,7 +145,16 @@ async function analysis(): Promise<void> {
   if (run.code !== 0) throw new Error(`analysis benchmark ended with ${run.code}: ${run.stderr}`);
 }
 
-const benchmarks: Readonly<Record<string, () => Promise<void>>> = { 'virtual-time': virtualTime, iperf3, 'fixed-cost': fixedCost, setup, 'up-and-down': upAndDown, parallel, analysis, store: async () => (await import('./store.js')).store(say) };
+async function simulatorSpeed(): Promise<void> {
+  const program = ns3Program();
+  try {
+    await simulator(say, program);
+  } finally {
+    if (program) fs.rmSync(program);
+  }
+}
+
+const benchmarks: Readonly<Record<string, () => Promise<void>>> = { 'virtual-time': virtualTime, iperf3, 'fixed-cost': fixedCost, setup, 'up-and-down': upAndDown, parallel, analysis, simulator: simulatorSpeed, daemon: () => daemon(say), store: async () => (await import('./store.js')).store(say) };
 
 const wanted = process.argv.slice(2);
 const unknown = wanted.filter((name) => !Object.hasOwn(benchmarks, name));

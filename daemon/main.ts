@@ -43,7 +43,7 @@ function main(file: string | undefined): number {
     const config = JSON.parse(fs.readFileSync(file, 'utf8')) as DaemonConfig;
     port = openPort(config);
     loop = new PacketLoop(config, port, say);
-    say({ type: 'ready', tuns: config.tuns, realTimePriority: config.clock === 'real' && PacketLoop.raisePriority() });
+    say({ type: 'ready', tuns: config.tuns, realTimePriority: PacketLoop.raisePriority() });
   } catch (error) {
     say({ type: 'error', message: error instanceof UserError ? error.message : error instanceof Error ? error.stack ?? error.message : String(error) });
     return 3;

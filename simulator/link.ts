@@ -18,6 +18,9 @@ import { Random } from './random.js';
 import type { PacketRecords } from './records.js';
 import type { Wire } from './wire.js';
 
+/** Disciplines that compute their own hash of addresses and ports (skb_get_hash_perturb); the others take the one the packet carries. */
+const sortByTuple: ReadonlySet<string> = new Set(['sfq', 'sfb', 'hhf', 'choke', 'drr']);
+
 /** Calls a discipline's periodic update at its time. */
 class AqmTimer extends Actor {
   constructor(private readonly network: Network, private readonly link: Link) {
@@ -56,12 +59,15 @@ export class Link extends Actor {
   private waiting = false;
   private timer: AqmTimer | null = null;
   private kind: AqmKind | null = null;
+  private sortsByTuple = false;
   private readonly random: Random;
+  private readonly asksOnlyFull: boolean;
 
   constructor(private readonly network: Network, readonly setting: PlanDirection, readonly mtuBytes: number, readonly bottleneck: boolean, seed: number, private readonly serialises: boolean) {
     super();
     network.events.add(this);
     this.random = new Random(seed, `${setting.name} queue`);
+    this.asksOnlyFull = !serialises && setting.shaper === 'htb';
     this.overheadBytes = setting.overheadBytes;
     this.framing = mtuBytes + setting.overheadBytes;
     this.readyNs = 0;
@@ -73,6 +79,7 @@ export class Link extends Actor {
 
   private create(queue: PlanQueue): void {
     this.kind = this.network.aqm(queue);
+    this.sortsByTuple = sortByTuple.has(queue.kind);
     const context: AqmContext = {
       randomU32: () => this.random.u32(),
       drop: (packet, reason, nowNs) => this.dropped(packet as Packet, reason, nowNs),
@@ -114,6 +121,7 @@ export class Link extends Actor {
     const now = this.network.events.now;
     packet.size = packet.ipBytes + this.overheadBytes;
     packet.queuedNs = now;
+    packet.flowHash = this.sortsByTuple ? packet.route!.tupleHash : packet.sentHash;
     packet.ecnOnArrival = packet.ecn;
     packet.marked = false;
     queue.enqueue(packet, now);
@@ -141,6 +149,9 @@ export class Link extends Actor {
         events.schedule(this.actorId, this.readyNs);
         return;
       }
+      // HTB knows which classes hold packets and never asks an empty one; what a discipline does when it is asked in vain
+      // (FQ-CoDel forgets a flow, RED's idle time begins) does not happen under it.
+      if (queue.backlogPackets === 0 && this.asksOnlyFull) { this.waiting = false; return; }
       const packet = queue.dequeue(now) as (QueuedPacket & Packet) | null;
       if (packet === null) {
         this.waiting = false;

@@ -43,9 +43,6 @@ export class Probe extends Actor implements Endpoint {
     network.events.schedule(this.actorId, plan.startNs);
   }
 
-  /** All were answered, or it has not begun. */
-  get quiet(): boolean { return this.oldest === this.seq; }
-
   override fire(): void {
     const now = this.network.events.now;
     if (now > this.plan.stopNs) { this.over = true; return; }

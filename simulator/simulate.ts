@@ -5,7 +5,6 @@
 
 import * as fs from 'node:fs';
 import * as path from 'node:path';
-import { getHeapStatistics } from 'node:v8';
 import { aqms } from '../aqm/registry.js';
 import type { AqmKind } from '../aqm/aqm.js';
 import { UserError } from '../testbed/errors.js';
@@ -13,6 +12,7 @@ import type { Plan, PlanEvent } from '../testbed/plan/plan.js';
 import { probeFields, type AgentLine, type FlowRow } from '../testbed/records/raw.js';
 import { RecordWriter } from '../testbed/records/record-file.js';
 import { Actor, before } from './events.js';
+import { memoryProblem } from './memory.js';
 import { Network } from './network.js';
 import { Probe } from './probe.js';
 import { PacketRecords } from './records.js';
@@ -32,16 +32,18 @@ export interface SimulateOptions {
 }
 
 export interface SimulationSummary {
-  /** Simulated time at the end, ns: after the window, when the last probes had been answered. */
+  /** Simulated time at the end, ns: after the window, when queues and wires had emptied themselves. */
   readonly endNs: number;
   readonly events: number;
   readonly packets: { readonly made: number; readonly delivered: number; readonly dropped: number; readonly inFlight: number; /** Largest number at once. */ readonly peak: number };
   readonly links: readonly { readonly name: string; readonly role: 'bottleneck' | 'access'; readonly sentPackets: number; readonly sentBytes: number; readonly drops: number; readonly marks: number }[];
 }
 
-/** How long after the window answers to probes and datagrams are waited for, ns. */
-const graceNs = 5e9;
+/** How long after the window queues and wires may take to empty themselves, ns: as the kernel engine's agent waits. What is still queued then has no departure in the records. */
+const graceNs = 30e9;
 const stepNs = 100e6;
+/** How long queues go on after the window beside two round trips (testbed/agent/run.ts), ns. */
+const settleNs = 200e6;
 
 class PlanEvents extends Actor {
   private next = 0;
@@ -74,32 +76,11 @@ class WindowEdge extends Actor {
   override fire(): void { this.reached(); }
 }
 
-/** Bytes of a Packet object, and of a TCP connection with an ordinary window: measured, rounded up. */
-const packetBytes = 400;
-const connectionBytes = 12_000;
-
-/** What a run may need, bytes: every queue and wire full at once, every flow alive at once. */
-export function estimateMemory(plan: Plan): number {
-  let packets = 0;
-  for (const link of plan.links) {
-    for (const direction of [link.forward, link.reverse]) {
-      const limit = direction.queue?.params['limit'];
-      if (direction.queue !== null) packets += typeof limit === 'number' ? (direction.queue.kind === 'bfifo' || direction.queue.kind === 'red' ? limit / 500 : limit) : 1000;
-      for (const wire of direction.wire) packets += Math.min(wire.limitPackets, (wire.delayNs / 8e9 / link.mtuBytes) * (direction.rateBps ?? 1e9));
-    }
-  }
-  return packets * packetBytes + plan.flows.length * connectionBytes;
-}
-
 function check(plan: Plan): void {
   const names = new Set(plan.links.flatMap((link) => [link.forward.name, link.reverse.name]));
   for (const { direction } of plan.events) if (!names.has(direction)) throw new UserError(`plan: an event changes ${direction}, which is no link's direction; there are ${[...names].join(', ')}`);
-  const estimate = estimateMemory(plan);
-  const limit = getHeapStatistics().heap_size_limit;
-  if (estimate > 0.8 * limit) {
-    throw new UserError(`simulating this may take ${Math.ceil(estimate / 2 ** 20)} MiB (every queue full, all ${plan.flows.length} flows at once), and Node may use ${Math.floor(limit / 2 ** 20)} MiB; `
-      + 'use fewer flows or smaller queues, or allow more with NODE_OPTIONS=--max-old-space-size=<MiB>');
-  }
+  const tooLarge = memoryProblem(plan);
+  if (tooLarge !== null) throw new UserError(tooLarge);
 }
 
 /**
@@ -182,14 +163,18 @@ export function simulate(plan: Plan, rawDir: string, options: SimulateOptions): 
     events.run(0);
     until(endNs);
     say({ type: 'progress', phase: 'teardown', tNs: events.now });
-    while (events.now < endNs + graceNs && (probes.some((probe) => !probe.quiet) || udp.some((flow) => flow.received < flow.sent))) events.run(events.now + stepNs);
+    // Queues and wires empty themselves as long as the kernel engine lets them; datagrams and probes under way are waited for.
+    events.run(endNs + settleNs + 2 * plan.flows.reduce((most, { baseRttNs }) => Math.max(most, baseRttNs), 0));
+    while (events.now < endNs + graceNs && network.inFlight > 0 && udp.length + probes.length > 0) events.run(events.now + stepNs);
 
     for (const probe of probes) probe.settle(Infinity);
     for (const flow of udp) {
-      const { plan: { id }, sent, received, payload } = flow;
+      const { plan: { id }, sent, received, duplicates, payload } = flow;
+      // As the kernel engine says of it: one that would have gone on was cut by the end of the run.
+      const ended = flow.over && flow.endNs < endNs;
       row(!(flow.startNs >= 0) ? { ...none, id } : {
-        ...none, id, t_start: flow.startNs, t_end: flow.over ? flow.endNs : null, bytes: received * payload, bytes_sent: sent * payload, packets_sent: sent, packets_lost: Math.max(0, sent - received),
-        bytes_at_warmup: udpAtWarmup.get(id) ?? 0, bytes_at_end: udpAtEnd.get(id) ?? 0, status: 'complete',
+        ...none, id, t_start: flow.startNs, t_end: ended ? flow.endNs : null, bytes: received * payload, bytes_sent: sent * payload, packets_sent: sent, packets_lost: sent - received, packets_duplicated: duplicates,
+        bytes_at_warmup: udpAtWarmup.get(id) ?? 0, bytes_at_end: udpAtEnd.get(id) ?? 0, status: ended ? 'complete' : 'running',
       });
     }
     flushRows();
@@ -212,6 +197,6 @@ export function simulate(plan: Plan, rawDir: string, options: SimulateOptions): 
 }
 
 const none: FlowRow = {
-  id: -1, t_start: null, t_connected: null, t_end: null, bytes: null, bytes_sent: null, packets_sent: null, packets_lost: null,
+  id: -1, t_start: null, t_connected: null, t_end: null, bytes: null, bytes_sent: null, packets_sent: null, packets_lost: null, packets_duplicated: null,
   bytes_at_warmup: null, bytes_at_end: null, retransmits: null, retransmits_at_warmup: null, retransmits_at_end: null, status: 'not-started', error: null,
 };

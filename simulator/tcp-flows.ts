@@ -7,6 +7,7 @@
 import type { PlanFlow } from '../testbed/plan/plan.js';
 import type { FlowRow } from '../testbed/records/raw.js';
 import { UserError } from '../testbed/errors.js';
+import { oughtToBeConnected, unansweredError } from '../testbed/traffic/unanswered.js';
 import { Actor } from './events.js';
 import type { Network } from './network.js';
 import { Random } from './random.js';
@@ -83,7 +84,7 @@ export class TcpFlows extends Actor {
     const v6 = plan.srcAddress.includes(':');
     const cc = congestionControls.get(plan.cc!)!(new Random(network.plan.seed, `flow ${plan.id} cc`));
     const sender = new TcpSender(network, out, model, cc, plan.ecn, v6, plan.bytes, () => this.ended(connection));
-    const receiver = new TcpReceiver(network, back, sender.mss, model, plan.ecn, cc.needsEcn, v6);
+    const receiver = new TcpReceiver(network, back, sender.mss, model, plan.ecn, cc.needsEcn, v6, plan.tool === 'builtin');
     out.sink = receiver;
     back.sink = sender;
     const connection = new TcpConnection(plan, sender, receiver, [out, back], network.events.now);
@@ -115,8 +116,9 @@ export class TcpFlows extends Actor {
   cut(): void {
     for (const connection of this.live.values()) {
       const { sender } = connection;
-      const connected = sender.connected;
-      this.write(connection, connected ? 'running' : 'failed', connected ? null : 'not connected by the end of the run', null);
+      const waitedNs = this.endNs - connection.startNs;
+      const failed = !sender.connected && oughtToBeConnected(waitedNs, connection.plan.baseRttNs);
+      this.write(connection, failed ? 'failed' : 'running', failed ? unansweredError(waitedNs) : null, null);
       sender.finished = true;
       connection.release();
     }
@@ -130,7 +132,7 @@ export class TcpFlows extends Actor {
     const atWarmup = this.warm ? 0 : receiver.bytes;
     this.row({
       id: plan.id, t_start: connection.startNs, t_connected: sender.connected ? sender.connectedNs : null, t_end: endNs,
-      bytes: receiver.bytes, bytes_sent: sender.bytesSent, packets_sent: sender.segmentsSent, packets_lost: null,
+      bytes: receiver.bytes, bytes_sent: sender.bytesSent, packets_sent: sender.segmentsSent, packets_lost: null, packets_duplicated: null,
       bytes_at_warmup: connection.bytesAtWarmup ?? atWarmup, bytes_at_end: receiver.bytes,
       retransmits: sender.retransmits, retransmits_at_warmup: connection.retransmitsAtWarmup ?? (this.warm ? 0 : sender.retransmits), retransmits_at_end: sender.retransmits,
       status, error,
@@ -139,6 +141,6 @@ export class TcpFlows extends Actor {
 }
 
 export const emptyRow = (id: number): FlowRow => ({
-  id, t_start: null, t_connected: null, t_end: null, bytes: null, bytes_sent: null, packets_sent: null, packets_lost: null,
+  id, t_start: null, t_connected: null, t_end: null, bytes: null, bytes_sent: null, packets_sent: null, packets_lost: null, packets_duplicated: null,
   bytes_at_warmup: null, bytes_at_end: null, retransmits: null, retransmits_at_warmup: null, retransmits_at_end: null, status: 'not-started', error: null,
 });

@@ -13,7 +13,7 @@ describe('Every topology of the repo', () => {
       const { plan } = expandRuns(load(folder + file))[0]!;
       withRun(plan, (result) => {
         assert.equal(result.flows.length, plan.flows.length);
-        for (const flow of result.flows) if (flow.status === 'failed') assert.match(flow.error!, /not connected by the end of the run/);
+        for (const flow of result.flows) assert.notEqual(flow.status, 'failed', flow.error ?? '');
         assert.ok(result.flows.some((flow) => flow.bytes! > 0));
         assert.doesNotMatch(result.text('agent.jsonl'), /"type":"finding"/);
         const bottlenecks = result.summary.links.filter(({ role, sentPackets }) => role === 'bottleneck' && sentPackets > 0);

@@ -4,19 +4,23 @@
  */
 
 import type { PlanFlow } from '../testbed/plan/plan.js';
+import { SequenceWindow } from '../testbed/traffic/sequence-window.js';
 import { Actor } from './events.js';
 import type { Network } from './network.js';
 import { kind, type Packet } from './packet.js';
 import type { Endpoint, Route } from './route.js';
 
+/** Sequence numbers remembered at most, as the kernel engine's receiver. */
+const mostRemembered = 2 ** 20;
+
 class Sink implements Endpoint {
-  received = 0;
-  receive(_packet: Packet): void { this.received++; }
+  constructor(readonly arrived: SequenceWindow) {}
+  receive(packet: Packet): void { this.arrived.add(packet.seq); }
 }
 
 export class UdpFlow extends Actor {
   private readonly route: Route;
-  private readonly sink = new Sink();
+  private readonly sink: Sink;
   private readonly bursts: readonly (readonly [number, number])[];
   private readonly intervalNs: number;
   private readonly packetBytes: number;
@@ -39,12 +43,16 @@ export class UdpFlow extends Actor {
     this.bursts = (plan.bursts ?? [[plan.startNs, stopNs] as const])
       .map(([from, to]) => [Math.max(from, plan.startNs), Math.min(to, stopNs)] as const)
       .filter(([from, to]) => from < to);
+    const datagrams = this.bursts.reduce((sum, [from, to]) => sum + Math.ceil((to - from) / this.intervalNs), 0);
+    this.sink = new Sink(new SequenceWindow(Math.min(datagrams, mostRemembered)));
     this.route = network.route(plan.src, plan.srcAddress, plan.dstAddress, plan.id, true, `${plan.srcAddress} ${plan.srcPort} ${plan.dstAddress} ${plan.dstPort} udp`);
     this.route.sink = this.sink;
     if (this.bursts.length > 0) network.events.schedule(this.actorId, this.bursts[0]![0]);
   }
 
-  get received(): number { return this.sink.received; }
+  /** Different datagrams. */
+  get received(): number { return this.sink.arrived.received; }
+  get duplicates(): number { return this.sink.arrived.duplicates; }
   /** Sending is over. */
   get over(): boolean { return this.burst >= this.bursts.length; }
 

@@ -8,6 +8,9 @@
 import type { Plan, PlanFlow } from '../plan/plan.js';
 import type { Finding } from '../records/raw.js';
 
+/** Ends the run after its finding was written: nothing more is told of it. */
+export class AlreadyTold extends Error {}
+
 export interface Timer { cancel(): void }
 
 export interface EventLoop {

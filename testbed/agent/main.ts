@@ -92,6 +92,7 @@ async function makeNetwork(plan: Plan, { tag, mode, clock, rawDir, hosts }: Agen
         return { ...bottleneck, handle: bottleneck.leafHandle };
       },
       applyEvent: (event) => network.applyEvent(event),
+      queued: () => network.queued(),
       verify: () => network.verify(),
       verifyEnd: () => network.verifyEnd(),
       ...(daemon === null ? {} : bottleneck(daemon, clock)),

@@ -99,7 +99,7 @@ describe('the agent on this host, in namespaces of its own', function () {
     assert.throws(() => agentOptions(['--clock', 'real', '--tag', 'abcdefgh']), /--raw is missing/);
     assert.throws(() => agentOptions(['--raw', '/x', '--clock', 'soon', '--tag', 'abcdefgh']), /virtual or real/);
     assert.throws(() => agentOptions(['--raw', '/x', '--clock', 'real', '--tag', '../evil1']), /--tag/);
-    assert.throws(() => agentOptions(['--raw', '/x', '--clock', 'real', '--tag', 'abcdefgh', '--hosts', 'docker']), /--hosts/);
+    assert.throws(() => agentOptions(['--raw', '/x', '--clock', 'real', '--tag', 'abcdefgh', '--hosts', 'jails']), /--hosts/);
   });
 });
 

@@ -16,6 +16,7 @@ import type { Finding } from '../records/raw.js';
 import { AgentLog } from './agent-log.js';
 import { assembleContext } from './assemble.js';
 import type { NodeAccess } from './assemble.js';
+import { AlreadyTold } from './context.js';
 import type { AgentContext, BottleneckQueues, Collector, CollectorFactory, Traffic, TrafficFactory } from './context.js';
 import { Loop } from './loop.js';
 import { hostTime, judgeRealTime } from './realtime.js';
@@ -34,6 +35,8 @@ export interface AgentOptions {
 export interface AgentNetwork extends NodeAccess, BottleneckQueues {
   /** @returns what went wrong with it */
   applyEvent(event: PlanEvent): readonly Finding[];
+  /** Packets that wait in the bottlenecks' queues now. */
+  queued(): number;
   /** The rules of the field before traffic: offloads off, rates as asked, … */
   verify(): readonly Finding[];
   /** And after it: nothing dropped where nothing may be, no superpackets, … */
@@ -70,9 +73,6 @@ export async function runAgent(options: AgentOptions, wiring: AgentWiring): Prom
   return run.go();
 }
 
-/** Thrown to leave a run early after the finding was written. */
-class Ended extends Error {}
-
 class AgentRun {
   private readonly log: AgentLog;
   private readonly plan: Plan;
@@ -99,7 +99,7 @@ class AgentRun {
       await this.setUp();
       await this.turnLoop();
     } catch (error) {
-      if (!(error instanceof Ended)) this.told('failed', ruleOf(error), messageOf(error, this.options.rawDir));
+      if (!(error instanceof AlreadyTold)) this.told('failed', ruleOf(error), messageOf(error, this.options.rawDir));
       this.failed = true;
     }
     await this.takeDown();
@@ -141,7 +141,7 @@ class AgentRun {
     const { network } = this;
     // What would make the run invalid is known before it has cost anything: it does not start.
     this.report(network.verify().map((finding) => ({ ...finding, level: finding.level === 'invalid' ? 'failed' : finding.level })));
-    if (this.log.count('failed') > 0) throw new Ended();
+    if (this.log.count('failed') > 0) throw new AlreadyTold();
     // Each was read back just now.
     const own = plan.nodes.filter(({ sysctls }) => sysctls !== undefined && Object.keys(sysctls).length > 0).map(({ name, sysctls }) => [name, sysctls]);
     this.log.write({ type: 'facts', sysctls: { hosts: plan.tcp.hostSysctls, routers: plan.tcp.routerSysctls, ...(own.length > 0 ? { nodes: Object.fromEntries(own) as Record<string, unknown> } : {}) } });
@@ -208,9 +208,9 @@ class AgentRun {
     }
     for (const tool of this.traffic) tool.end();
     if (this.interruptedBy !== undefined) return;
-    // Queues and wires empty themselves: what is under way is still recorded.
+    // Queues and wires empty themselves: what is under way is still recorded, and no packet's delay is cut off.
     const settle = endNs + 200e6 + 2 * Math.max(0, ...this.plan.flows.map(({ baseRttNs }) => baseRttNs));
-    const finished = (): boolean => this.traffic.every((tool) => tool.finished());
+    const finished = (): boolean => this.traffic.every((tool) => tool.finished()) && this.network!.queued() === 0;
     let until = settle;
     for (;;) {
       await this.runUntil(until, () => false);
@@ -279,7 +279,7 @@ class AgentRun {
 
   private end(rule: string, message: string): never {
     this.told('failed', rule, message);
-    throw new Ended(message);
+    throw new AlreadyTold(message);
   }
 
   /** A finding in agent.jsonl, and on stderr where the disk may be full. */

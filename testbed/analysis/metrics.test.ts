@@ -8,7 +8,7 @@ import { captureFields, packetFields, probeFields, queueFields, socketFields } f
 import type { FlowRow } from '../records/raw.js';
 import { RecordWriter } from '../records/record-file.js';
 import { random, syntheticPlan, writeSyntheticRaw } from '../records/synthetic-raw.js';
-import { computeMetrics } from './metrics.js';
+import { computeMetrics, measureRun } from './metrics.js';
 import type { Metrics } from './metrics.js';
 
 /** Order statistics done the long way: Hyndman & Fan type 7. */
@@ -35,7 +35,7 @@ describe('metrics', function metricsTests() {
   const writePlan = (plan: Plan): void => { fs.writeFileSync(raw('plan.json'), JSON.stringify(plan)); };
   const done = (): void => { fs.writeFileSync(raw('agent.jsonl'), '{"type":"progress","phase":"done","tNs":1}\n'); };
   const flowRow = (over: Partial<FlowRow> & { id: number }): string => `${JSON.stringify({
-    t_start: 0, t_connected: null, t_end: null, bytes: 0, bytes_sent: null, packets_sent: null, packets_lost: null, bytes_at_warmup: 0, bytes_at_end: 0,
+    t_start: 0, t_connected: null, t_end: null, bytes: 0, bytes_sent: null, packets_sent: null, packets_lost: null, packets_duplicated: null, bytes_at_warmup: 0, bytes_at_end: 0,
     retransmits: 0, retransmits_at_warmup: 0, retransmits_at_end: 0, status: 'running', error: null, ...over,
   } satisfies FlowRow)}\n`;
   /** A dumbbell of 10 Mbit/s, window 1 s … 3 s. */
@@ -99,7 +99,7 @@ describe('metrics', function metricsTests() {
     fs.writeFileSync(raw('flows.jsonl'), flowRow({ id: 0 }) + flowRow({ id: 1 }));
     const { bottlenecks, classes } = await measure();
     const bl1 = bottlenecks['BL1']!;
-    assert.deepEqual(bl1.packets, { arrived: 4, left: 3, dropped: 1, marked: 1 });
+    assert.deepEqual(bl1.packets, { arrived: 4, left: 3, dropped: 1, marked: 1, waiting: 0 });
     near(bl1.lossRatio, 0.25);
     near(bl1.markRatio, 0.25);
     near(bl1.throughputBps, 3 * 8000 / 2);
@@ -108,7 +108,7 @@ describe('metrics', function metricsTests() {
     near(bl1.queueDelayMs.p50, 4);
     near(classes['long']!.lossRatio, 0.25);
     near(classes['long']!.jainDropShare, 0.5);
-    assert.deepEqual(bottlenecks['BL1.reverse']!.packets, { arrived: 0, left: 0, dropped: 0, marked: 0 });
+    assert.deepEqual(bottlenecks['BL1.reverse']!.packets, { arrived: 0, left: 0, dropped: 0, marked: 0, waiting: 0 });
     assert.equal(bottlenecks['BL1.reverse']!.lossRatio, null);
   });
 
@@ -147,6 +147,115 @@ describe('metrics', function metricsTests() {
     near(long.goodputBps, (3e6 + 1e6) * 8 / 2);
     near(long.jain, (3 + 1) ** 2 / (2 * (9 + 1)));
     assert.equal(long.retransmits, 5 + 3);
+  });
+
+  it('counts what a flow without a packet at a bottleneck delivered, and leaves it out of loss and drop shares', async () => {
+    const plan = small({}, 4);
+    writePlan({ ...plan, flows: plan.flows.map((flow) => (flow.id === 3 ? { ...flow, class: 'voice', transport: 'udp', kind: 'cbr', cc: null, rateBps: 64e3, packetBytes: 200 } : flow)) });
+    done();
+    const packets = new RecordWriter(raw('packets-BL1.rec'), 'packets', { bottleneck: 'BL1' }, packetFields);
+    for (let i = 0; i < 10; i++) packets.row(1.1e9 + i * 1e6, i < 2 ? NaN : 1.2e9 + i * 1e6, 1500, 0, 1, i < 2 ? 1 : 0, 0, 0);
+    packets.row(0.5e9, 0.6e9, 1500, 2, 1, 0, 0, 0); // of a flow that ended before the window
+    packets.close();
+    fs.writeFileSync(raw('flows.jsonl'), [
+      flowRow({ id: 0, bytes: 11584, bytes_at_end: 11584 }), flowRow({ id: 1, bytes: 1.448e6, bytes_at_end: 1.448e6 }),
+      flowRow({ id: 2, t_end: 0.7e9, bytes: 1448, bytes_at_warmup: 1448, bytes_at_end: 1448, status: 'complete' }),
+      flowRow({ id: 3, bytes: 172 * 80, bytes_at_end: 172 * 80, packets_sent: 100, packets_lost: 20, packets_duplicated: 3 }),
+    ].join(''));
+    const { long, voice } = (await measure()).classes;
+    // Flow 0: the 8 packets that left; flow 1 never met the bottleneck: 1000 full segments.
+    near(long!.throughputBps, (8 * 1500 + 1000 * 1500) * 8 / 2);
+    near(long!.goodputBps, (11584 + 1.448e6) * 8 / 2);
+    near(long!.lossRatio, 0.2);
+    near(long!.jainDropShare, 1); // flow 0 alone: flow 1 cannot lose anything there, flow 2 had ended
+    assert.deepEqual([long!.flows, long!.methods['jainDropShare']!.n, long!.methods['lossRatio']!.n], [2, 1, 10]);
+    assert.match(long!.methods['throughputBps']!.how, /packet records; 1 of the 2 flows had no packet at a bottleneck, theirs is goodput with the headers of full-sized packets added/);
+    assert.match(long!.methods['lossRatio']!.how, /1 of the 2 flows had no packet at a bottleneck and are left out/);
+    near(voice!.throughputBps, 80 * 200 * 8 / 2);
+    near(voice!.lossRatio, 0.2);
+    assert.equal(voice!.jainDropShare, null);
+    assert.match(voice!.methods['lossRatio']!.how, /datagrams sent of which no copy was received/);
+  });
+
+  it('has no figures of a class without a flow in the window, and says what to change', async () => {
+    const plan = small({}, 2);
+    writePlan({ ...plan, flows: plan.flows.map((flow) => (flow.id === 1 ? { ...flow, class: 'early' } : flow)) });
+    done();
+    const packets = new RecordWriter(raw('packets-BL1.rec'), 'packets', { bottleneck: 'BL1' }, packetFields);
+    for (const flow of [0, 1]) packets.row(0.5e9, 0.6e9, 1500, flow, 1, 0, 0, 0);
+    packets.close();
+    fs.writeFileSync(raw('flows.jsonl'), flowRow({ id: 0 }) + flowRow({ id: 1, t_end: 0.75e9, bytes: 1448, bytes_at_warmup: 1448, bytes_at_end: 1448, status: 'complete' }));
+    await ingest(runDir);
+    const { metrics, findings } = await measureRun(runDir);
+    const { early, long } = metrics.classes;
+    const figures = (of: typeof early): (number | null)[] => [of!.throughputBps, of!.goodputBps, of!.jain, of!.lossRatio, of!.retransmits];
+    assert.deepEqual(figures(early), [null, null, null, null, null]);
+    assert.deepEqual(figures(long), [0, 0, null, null, 0]);
+    assert.equal(early!.flows, 0);
+    assert.deepEqual(findings.map(({ level, rule, message }) => [level, rule, message]), [['warning', 'class-not-in-window',
+      'class early has no flow in the measurement window (1 s to 3 s): its only flow had ended before, so it has no figures. Start it later, give it more bytes, or use a shorter warm-up.']]);
+  });
+
+  it('says how many packets were still queued at the end, and leaves them out of the delays', async () => {
+    writePlan(small());
+    done();
+    const packets = new RecordWriter(raw('packets-BL1.rec'), 'packets', { bottleneck: 'BL1' }, packetFields);
+    for (let i = 0; i < 1000; i++) packets.row(1e9 + i * 1e6, i < 600 ? 1e9 + i * 2e6 : NaN, 1500, 0, 1, i % 100 === 99 ? 1 : 0, 0, 0);
+    packets.close();
+    fs.writeFileSync(raw('flows.jsonl'), flowRow({ id: 0 }) + flowRow({ id: 1 }));
+    await ingest(runDir);
+    const { metrics, findings } = await measureRun(runDir);
+    const { packets: counts, queueDelayMs, methods } = metrics.bottlenecks['BL1']!;
+    assert.deepEqual([counts.arrived, counts.waiting, queueDelayMs.n], [1000, 396, 594]);
+    assert.match(methods['queueDelayMs']!.how, /396 that were still queued when the record ended are left out/);
+    assert.match(findings.find(({ rule }) => rule === 'delay-censored')?.message ?? '', /^link BL1: 396 of the 1000 packets that arrived in the window \(39\.6 %\) were still queued/);
+  });
+
+  it('finds a flow that asked for ECN and sent data without it, however short, and one that used it unasked', async () => {
+    const plan = small({}, 5);
+    writePlan({ ...plan, flows: plan.flows.map((flow) => ({ ...flow, ecn: flow.id < 3 })) });
+    done();
+    const packets = new RecordWriter(raw('packets-BL1.rec'), 'packets', { bottleneck: 'BL1' }, packetFields);
+    const send = (t: number, flow: number, size: number, ecn: number): void => packets.row(1e9 + t * 1e6, 1e9 + t * 1e6, size, flow, 1, 0, 0, ecn);
+    send(1, 0, 60, 0); send(2, 0, 1500, 2); send(3, 0, 1500, 0); // SYN, data, a retransmission: as it should be
+    send(4, 1, 60, 0); send(5, 1, 1500, 0); // one segment, without
+    send(6, 2, 1500, 0); // only a retransmission was seen here: nothing to say
+    send(7, 3, 1500, 0); send(8, 4, 1500, 1);
+    packets.close();
+    fs.writeFileSync(raw('flows.jsonl'), [0, 1, 2, 3, 4].map((id) => flowRow({ id, retransmits: id === 2 ? 1 : 0 })).join(''));
+    await ingest(runDir);
+    const { findings } = await measureRun(runDir);
+    assert.deepEqual(findings.map(({ level, rule, message }) => `${level} ${rule} ${message.slice(0, 70)}`), [
+      'invalid ecn 1 flow (the first: flow 1, long) asked for ECN and did not get it: non',
+      'invalid ecn 1 flow (the first: flow 4, long) used ECN though the scenario does not',
+    ]);
+  });
+
+  it('finds a bottleneck that sends at another rate than it is set to, after a change too, and not one that is idle', async () => {
+    const gap = 1514 * 8e9 / 10e6;
+    const rateFound = async (factor: (i: number) => number, events: Plan['events'] = []): Promise<string[]> => {
+      writePlan(small({ events }));
+      done();
+      const packets = new RecordWriter(raw('packets-BL1.rec'), 'packets', { bottleneck: 'BL1' }, packetFields);
+      let t = 0;
+      for (let i = 0; t < 3e9; i++) {
+        packets.row(Math.max(0, t - 5e6), t, 1500, 0, 1, 0, 0, 0);
+        t += gap * factor(i);
+      }
+      packets.close();
+      fs.writeFileSync(raw('flows.jsonl'), flowRow({ id: 0 }) + flowRow({ id: 1 }));
+      await ingest(runDir);
+      return (await measureRun(runDir)).findings.filter(({ rule }) => rule === 'rate-not-achieved').map(({ level, message }) => `${level} ${message}`);
+    };
+    assert.deepEqual(await rateFound(() => 1), []);
+    assert.deepEqual(await rateFound((i) => (i % 3 === 0 ? 20 : 1)), [], 'mostly idle');
+    const [fast] = await rateFound(() => 0.9);
+    assert.match(fast!, /^invalid link BL1: \d+ packets that others waited behind left it at 11\.1mbit instead of 10mbit/);
+    const [slow] = await rateFound((i) => (i > 1500 ? 1.05 : 1));
+    assert.match(slow!, /left it at 9\.5\dmbit/i);
+    const change = [{ atNs: 1.5e9, direction: 'BL1', set: { rateBps: 5e6 } }];
+    assert.deepEqual(await rateFound((i) => (i * gap < 1.5e9 ? 1 : 2), change), []);
+    assert.match((await rateFound(() => 1, change))[0]!, /instead of 5mbit/i);
   });
 
   it('times the flows that started in the window, by size', async () => {

@@ -18,11 +18,13 @@ import type { Plan, PlanDirection, PlanFlow } from '../plan/plan.js';
 import { openDatabase, sqlPath, sqlText } from '../records/database.js';
 import type { Database } from '../records/database.js';
 import { parquetOf, readPlan } from '../records/ingest.js';
+import type { Finding } from '../records/raw.js';
 import { readRunJson, writeJsonAtomically } from '../records/run-json.js';
 import { tables } from '../records/tables.js';
 import type { TableName } from '../records/tables.js';
 import { capacityBits, rateAtSql, rateSteps } from './capacity.js';
 import { distributionOf, distributionSql } from './distribution.js';
+import { recordFindings } from './findings.js';
 import type { Distribution } from './distribution.js';
 import { inWindow } from './flow-window.js';
 import { jain } from './jain.js';
@@ -44,7 +46,11 @@ export interface BottleneckMetrics {
   readonly queueDelayMs: Distribution;
   readonly backlogBytes: Distribution;
   readonly backlogPackets: Distribution;
-  readonly packets: { readonly arrived: number | null; readonly left: number | null; readonly dropped: number | null; readonly marked: number | null };
+  readonly packets: {
+    readonly arrived: number | null; readonly left: number | null; readonly dropped: number | null; readonly marked: number | null;
+    /** Arrived in the window, neither dropped nor gone when the record ended: not in `queueDelayMs`. null without packet records. */
+    readonly waiting: number | null;
+  };
   /** The queue's own counters over the window. */
   readonly counters: { readonly drops: number | null; readonly marks: number | null };
   readonly lossSynchronisation: number | null;
@@ -105,7 +111,10 @@ export interface Metrics {
 export const metricsName = 'metrics.json';
 
 /** Computes the figures of an ingested run and writes `metrics.json`. Same tables, same bytes. */
-export async function computeMetrics(runDir: string): Promise<Metrics> {
+export const computeMetrics = async (runDir: string): Promise<Metrics> => (await measureRun(runDir)).metrics;
+
+/** The same, and what the records say about the figures' worth. */
+export async function measureRun(runDir: string): Promise<{ readonly metrics: Metrics; readonly findings: readonly Finding[] }> {
   const plan = readPlan(runDir);
   const run = readRunJson(runDir);
   const database = await openDatabase();
@@ -127,7 +136,8 @@ export async function computeMetrics(runDir: string): Promise<Metrics> {
       bottlenecks, classes, probes,
     } as const);
     writeJsonAtomically(path.join(runDir, metricsName), metrics);
-    return metrics;
+    const findings = await recordFindings(database, runDir, plan, run?.clock ?? 'virtual', window, flows, metrics);
+    return { metrics, findings };
   } finally {
     database.close();
   }
@@ -198,7 +208,7 @@ const flowsAtBottlenecks = (database: Database, window: Window): Promise<FlowAtB
     count(*) FILTER (marked AND ${inWin('t_enqueue', window)}) AS marked, CAST(coalesce(sum(size) FILTER (${inWin('t_dequeue', window)}), 0) AS DOUBLE) AS "leftBytes"
   FROM packets WHERE "forward" AND flow >= 0 GROUP BY bottleneck, flow ORDER BY bottleneck, flow`);
 
-interface PacketTotals { arrived: number; dropped: number; marked: number; left: number; leftBytes: number }
+interface PacketTotals { arrived: number; dropped: number; marked: number; left: number; leftBytes: number; waiting: number }
 
 async function bottleneckMetrics(
   database: Database, plan: Plan, direction: PlanDirection, window: Window, flows: readonly FlowRecord[], atBottleneck: readonly FlowAtBottleneck[],
@@ -216,7 +226,7 @@ async function bottleneckMetrics(
     SELECT ${distributionSql('CAST(backlog_bytes AS DOUBLE)', 'b_')}, ${distributionSql('CAST(backlog_packets AS DOUBLE)', 'p_')}
     FROM queue WHERE bottleneck = ${name} AND t BETWEEN ${window.open} AND ${window.close}`);
 
-  let totals: { arrived: number | null; dropped: number | null; marked: number | null; left: number | null };
+  let totals: { arrived: number | null; dropped: number | null; marked: number | null; left: number | null; waiting: number | null };
   let leftBytes: number | null;
   let shaperBytes: number | null;
   let queueDelayMs: Distribution;
@@ -226,6 +236,7 @@ async function bottleneckMetrics(
     const [row] = await database.rows<PacketTotals & Record<string, unknown>>(`
       SELECT count(*) FILTER (${inWin('t_enqueue', window)}) AS arrived, count(*) FILTER (dropped AND ${inWin('t_enqueue', window)}) AS dropped,
         count(*) FILTER (marked AND ${inWin('t_enqueue', window)}) AS marked, count(*) FILTER (${inWin('t_dequeue', window)}) AS "left",
+        count(*) FILTER (NOT dropped AND t_dequeue IS NULL AND ${inWin('t_enqueue', window)}) AS waiting,
         CAST(coalesce(sum(size) FILTER (${inWin('t_dequeue', window)}), 0) AS DOUBLE) AS "leftBytes", ${distributionSql('delay')}
       FROM (SELECT *, ${delayInWindow(window)} AS delay FROM packets WHERE bottleneck = ${name})`);
     totals = row!;
@@ -236,7 +247,7 @@ async function bottleneckMetrics(
     n = row!.left;
   } else {
     const sent = samples?.sentPackets ?? null;
-    totals = { left: sent, dropped: samples?.drops ?? null, marked: samples?.marks ?? null, arrived: sent === null || samples === null ? null : sent + samples.drops };
+    totals = { left: sent, dropped: samples?.drops ?? null, marked: samples?.marks ?? null, arrived: sent === null || samples === null ? null : sent + samples.drops, waiting: null };
     shaperBytes = samples?.sentBytes ?? null;
     leftBytes = samples === null || sent === null ? null : samples.sentBytes - direction.overheadBytes * sent;
     const [delay] = steps.length === 0 ? [] : await database.rows<Record<string, unknown>>(`
@@ -272,7 +283,7 @@ async function bottleneckMetrics(
     queueDelayMs,
     backlogBytes: distributionOf(backlog, 'samples', 'b_'),
     backlogPackets: distributionOf(backlog, 'samples', 'p_'),
-    packets: { arrived: totals.arrived, left: totals.left, dropped: totals.dropped, marked: totals.marked },
+    packets: { arrived: totals.arrived, left: totals.left, dropped: totals.dropped, marked: totals.marked, waiting: totals.waiting },
     counters: { drops: count(samples?.drops), marks: count(samples?.marks) },
     lossSynchronisation: sync.ratio,
     lossEvents: sync.events,
@@ -283,7 +294,7 @@ async function bottleneckMetrics(
       lossRatio: { how: `dropped / arrived, packets that arrived in the window, from ${source}`, n: totals.arrived ?? 0 },
       markRatio: { how: `CE set by this queue / arrived, packets that arrived in the window, from ${source}`, n: totals.arrived ?? 0 },
       queueDelayMs: {
-        how: perPacket ? 'time from arrival at the queue to being handed to the link, of each packet that arrived in the window and was not dropped' : 'backlog × 8 / rate at each sample in the window: the time the backlog needs to drain, not what packets saw',
+        how: perPacket ? `time from arrival at the queue to being handed to the link, of each packet that arrived in the window and was not dropped${totals.waiting === 0 ? '' : `; ${totals.waiting} that were still queued when the record ended are left out, so long delays are missing`}` : 'backlog × 8 / rate at each sample in the window: the time the backlog needs to drain, not what packets saw',
         n: queueDelayMs.n,
       },
       backlogBytes: { how: backlogHow, n: (backlog?.['b_n'] as number) ?? 0 },
@@ -392,34 +403,41 @@ async function classMetrics(
     perFlow.set(row.flow, { sent: Math.max(sum.sent, row.arrived), dropped: sum.dropped + row.dropped, marked: sum.marked + row.marked, delivered: Math.min(sum.delivered, row.leftBytes) });
   }
   const seen = [...perFlow.values()];
+  const recorded = atBottleneck.length > 0 || plan.collect.packets;
+  // Flows whose path has no bottleneck are in no packet record: what is known of them is what arrived.
+  const unseen = alive.filter((flow) => !perFlow.has(flow.plan.id));
+  const absent = alive.length === 0;
+  const elsewhere = unseen.length === 0 || !recorded ? '' : `; ${unseen.length} of the ${alive.length} flows had no packet at a bottleneck`;
+  const leftOut = elsewhere === '' ? '' : `${elsewhere} and are left out`;
   const total = (key: 'sent' | 'dropped' | 'marked' | 'delivered'): number => seen.reduce((sum, flow) => sum + flow[key], 0);
 
-  let throughputBps: number | null;
-  let throughputHow: string;
-  if (seen.length > 0) {
-    throughputBps = rate(total('delivered'));
-    throughputHow = 'IP bytes of data packets that left the last bottleneck on their way in the window, from packet records';
-  } else {
-    const mtu = plan.links.reduce((least, link) => Math.min(least, link.mtuBytes), 65535);
-    const bytes = alive.map((flow, index) => {
-      const payload = goodputs[index] ?? 0;
-      if (flow.plan.transport === 'tcp') return (payload * mtu) / (mtu - tcpHeaders(flow.plan));
-      const size = flow.plan.packetBytes ?? mtu;
-      return size > udpHeaders(flow.plan) ? (payload * size) / (size - udpHeaders(flow.plan)) : payload;
-    });
-    throughputBps = goodputBytes === null ? null : rate(bytes.reduce((sum, value) => sum + value, 0));
-    throughputHow = 'goodput with the headers of full-sized packets added (no packet records)';
-  }
+  const mtu = plan.links.reduce((least, link) => Math.min(least, link.mtuBytes), 65535);
+  /** A flow's IP bytes from its payload. */
+  const withHeaders = (flow: PlanFlow, payload: number): number => {
+    if (flow.transport === 'tcp') return (payload * mtu) / (mtu - tcpHeaders(flow));
+    const size = flow.packetBytes ?? mtu;
+    return size > udpHeaders(flow) ? (payload * size) / (size - udpHeaders(flow)) : payload;
+  };
+  const goodputOf = new Map(alive.map((flow, index) => [flow.plan.id, goodputs[index] ?? null]));
+  const estimated = unseen.flatMap((flow) => { const payload = goodputOf.get(flow.plan.id) ?? null; return payload === null ? [] : [withHeaders(flow.plan, payload)]; });
+  const throughputBps = absent || seen.length + estimated.length === 0 ? null : rate(total('delivered') + estimated.reduce((sum, bytes) => sum + bytes, 0));
+  const headersAdded = transport === 'udp' ? 'payload received in the window with its headers' : 'goodput with the headers of full-sized packets added';
+  const throughputHow = !recorded ? `${headersAdded} (no packet records)`
+    : unseen.length === 0 ? 'IP bytes of data packets that left the last bottleneck on their way in the window, from packet records'
+    : `IP bytes of data packets that left the last bottleneck on their way in the window, from packet records${elsewhere}, theirs is ${headersAdded}`;
   let lossRatio: number | null = null;
-  let lossHow = 'no packet records';
-  if (total('sent') > 0) {
-    lossRatio = total('dropped') / total('sent');
-    lossHow = 'data packets dropped at all bottlenecks / arrived at the first one on their way, arrivals in the window';
-  } else if (transport === 'udp') {
-    const sent = alive.reduce((sum, flow) => sum + (flow.packetsSent ?? 0), 0);
-    lossRatio = sent > 0 ? alive.reduce((sum, flow) => sum + (flow.packetsLost ?? 0), 0) / sent : null;
-    lossHow = 'datagrams sent but not received / sent, whole run';
+  let lossN = total('sent');
+  let lossHow = recorded ? `data packets dropped at all bottlenecks / arrived at the first one on their way, arrivals in the window${leftOut}` : 'no packet records';
+  if (total('sent') > 0) lossRatio = total('dropped') / total('sent');
+  else if (transport === 'udp' && seen.length === 0 && !absent) {
+    lossN = alive.reduce((sum, flow) => sum + (flow.packetsSent ?? 0), 0);
+    lossRatio = lossN > 0 ? alive.reduce((sum, flow) => sum + (flow.packetsLost ?? 0), 0) / lossN : null;
+    lossHow = 'datagrams sent of which no copy was received / sent, whole run';
   }
+  if (absent) lossRatio = null;
+  const markRatio = !absent && total('sent') > 0 ? total('marked') / total('sent') : null;
+  // Of the flows that lived in the window: one that had ended before it cannot have lost anything.
+  const sharing = alive.flatMap((flow) => { const here = perFlow.get(flow.plan.id); return here === undefined ? [] : [here.dropped]; });
 
   const started = `class = ${sqlText(name)} AND ${inWin('t_start', window)}`;
   const [times] = await database.rows<Record<string, unknown>>(`SELECT ${distributionSql('fct / 1e9', 'f_')}, ${distributionSql('(t_connected - t_start) / 1e9', 's_')} FROM flows WHERE ${started}`);
@@ -442,12 +460,12 @@ async function classMetrics(
     completed: fctS.n,
     failed,
     throughputBps,
-    goodputBps: goodputBytes === null ? null : rate(goodputBytes),
+    goodputBps: absent || goodputBytes === null ? null : rate(goodputBytes),
     jain: jain(known),
-    jainDropShare: jain(seen.map((flow) => flow.dropped)),
+    jainDropShare: jain(sharing),
     lossRatio,
-    markRatio: total('sent') > 0 ? total('marked') / total('sent') : null,
-    retransmits: transport === 'udp' || (retransmits.length === 0 && alive.length > 0) ? null : retransmits.reduce((sum, value) => sum + value, 0),
+    markRatio,
+    retransmits: transport === 'udp' || retransmits.length === 0 ? null : retransmits.reduce((sum, value) => sum + value, 0),
     fctS,
     fctBySizeS: Object.fromEntries(sizeOrder.flatMap((bucket) => {
       const row = bySize.find((candidate) => candidate.bucket === bucket);
@@ -459,12 +477,12 @@ async function classMetrics(
     methods: {
       flows: { how: 'flows alive at some time of the window', n: alive.length },
       completed: { how: 'flows of fixed size that started in the window and ended', n: members.length },
-      throughputBps: { how: throughputHow, n: seen.length > 0 ? seen.length : alive.length },
+      throughputBps: { how: throughputHow, n: alive.length },
       goodputBps: { how: `payload bytes delivered in order to the receiver within the window, flows alive in it${note}`, n: known.length },
       jain: { how: "Jain's index of the flows' goodput in the window", n: known.length },
-      jainDropShare: { how: "Jain's index of the flows' drops at all bottlenecks in the window", n: seen.length },
-      lossRatio: { how: lossHow, n: total('sent') },
-      markRatio: { how: 'data packets CE-marked at bottlenecks / arrived at the first one on their way', n: total('sent') },
+      jainDropShare: { how: `Jain's index of the flows' drops at all bottlenecks in the window, of flows alive in it${leftOut}`, n: sharing.length },
+      lossRatio: { how: lossHow, n: lossN },
+      markRatio: { how: `data packets CE-marked at bottlenecks / arrived at the first one on their way${leftOut}`, n: total('sent') },
       retransmits: { how: 'TCP segments retransmitted within the window, from counts at its edges', n: retransmits.length },
       fctS: { how: 'connect() to the last byte acknowledged and the FIN answered, flows of fixed size that started in the window and completed', n: fctS.n },
       startupS: { how: 'connect() to handshake complete at the sender, flows that started in the window', n: startupS.n },

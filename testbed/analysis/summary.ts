@@ -85,9 +85,9 @@ export async function summarise(setDir: string): Promise<Summary> {
       refuse(whyNot(run));
       continue;
     }
-    const metrics = readMetrics(path.join(setDir, name));
-    if (metrics === null) {
-      refuse('it has no metrics.json that can be read');
+    const metrics = lookAtMetrics(path.join(setDir, name));
+    if (typeof metrics === 'string') {
+      refuse(metrics);
       continue;
     }
     engine ??= run.engine;
@@ -101,7 +101,7 @@ export async function summarise(setDir: string): Promise<Summary> {
   const summary: Summary = rounded({
     schema: 1, name: runs.find(({ run }) => run !== null)?.run?.name ?? path.basename(setDir), engine: engine ?? 'unknown',
     varies: [...new Set([...combinations.values()].flatMap(({ varied }) => Object.keys(varied)))],
-    combinations: [...combinations.values()].map(({ varied, counted }) => {
+    combinations: inOrderOfVary([...combinations.values()], runs.find(({ run }) => run !== null)?.run ?? null).map(({ varied, counted }) => {
       counted.sort((a, b) => a.seed - b.seed);
       const paths = [...new Set(counted.flatMap(({ figures }) => [...figures.keys()]))];
       return {
@@ -116,6 +116,16 @@ export async function summarise(setDir: string): Promise<Summary> {
   return summary;
 }
 
+/** As the scenario's `vary` lists them; those it does not list (a set put together by hand) come last. */
+function inOrderOfVary<T extends { readonly varied: Readonly<Record<string, string>> }>(combinations: readonly T[], run: RunJson | null): T[] {
+  const variants = (run?.scenario as { readonly variants?: readonly { readonly varied?: Readonly<Record<string, string>> }[] } | null | undefined)?.variants;
+  if (!Array.isArray(variants)) return [...combinations];
+  const key = (varied: Readonly<Record<string, string>> | undefined): string => JSON.stringify(Object.entries(varied ?? {}));
+  const order = new Map(variants.map((variant, index) => [key((variant as { varied?: Readonly<Record<string, string>> }).varied), index]));
+  const place = ({ varied }: T): number => order.get(key(varied)) ?? Infinity;
+  return combinations.map((combination, index) => ({ combination, index })).sort((a, b) => (place(a.combination) === place(b.combination) ? a.index - b.index : place(a.combination) - place(b.combination))).map(({ combination }) => combination);
+}
+
 function whyNot(run: RunJson): string {
   const level = run.status === 'invalid' ? 'invalid' : 'failed';
   const found = run.findings.filter((finding) => finding.level === level).map((finding) => `${finding.rule}: ${finding.message}`);
@@ -125,12 +135,27 @@ function whyNot(run: RunJson): string {
 }
 
 export function readMetrics(runDir: string): Metrics | null {
+  const read = lookAtMetrics(runDir);
+  return typeof read === 'string' ? null : read;
+}
+
+/** @returns the figures, or why there are none that can be read */
+export function lookAtMetrics(runDir: string): Metrics | string {
+  let text: string;
   try {
-    const metrics = JSON.parse(fs.readFileSync(path.join(runDir, metricsName), 'utf8')) as Metrics | null;
-    return metrics !== null && typeof metrics === 'object' && typeof metrics.bottlenecks === 'object' && typeof metrics.classes === 'object' && typeof metrics.probes === 'object' ? metrics : null;
-  } catch {
-    return null;
+    text = fs.readFileSync(path.join(runDir, metricsName), 'utf8');
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    return code === 'ENOENT' ? `${metricsName} is missing (the run did not get that far)` : `${metricsName} cannot be read (${code ?? String(error)})`;
   }
+  let metrics: Metrics | null;
+  try {
+    metrics = JSON.parse(text) as Metrics | null;
+  } catch (error) {
+    return `${metricsName} cannot be read: it is no JSON (${error instanceof Error ? error.message : String(error)})`;
+  }
+  const missing = (['bottlenecks', 'classes', 'probes'] as const).filter((part) => typeof metrics?.[part] !== 'object' || metrics[part] === null);
+  return metrics === null || missing.length > 0 ? `${metricsName} cannot be read: it has no ${missing.join(', ')}` : metrics;
 }
 
 function summariseFigure(values: readonly (number | null)[]): SummaryFigure {

@@ -5,6 +5,7 @@ import pc from 'picocolors';
 import { formatVaried } from '../report/format.js';
 import { statusText } from '../report/terminal.js';
 import { indexedRuns, scanRuns } from '../store/run-index.js';
+import type { Scan } from '../store/run-index.js';
 import type { RunRow } from '../store/run-row.js';
 import { defaultResults } from './runs.js';
 
@@ -18,9 +19,10 @@ export function register(program: Command): void {
     .option('--json', 'one JSON object a line')
     .action(async (options: Options) => {
       const tty = process.stderr.isTTY === true;
-      const rows = indexedRuns(scanRuns(options.out, (read) => { if (tty) process.stderr.write(`\r\x1b[K${read} runs read for the index`); }).index).map(({ row }) => row);
-      if (tty) process.stderr.write('\r\x1b[K');
-      const wanted = options.where === undefined ? null : await runsWhere(options.where, options.out);
+      const scan = scanRuns(options.out, (read) => { if (tty) process.stderr.write(`\r\x1b[K${read} runs read for the index`); });
+      const rows = indexedRuns(scan.index).map(({ row }) => row);
+      if (tty && scan.read >= 500) process.stderr.write('\r\x1b[K');
+      const wanted = options.where === undefined ? null : await runsWhere(options.where, scan);
       const all = entriesOf(wanted === null ? rows : rows.filter((each) => wanted.has(each.run_id)));
       const shown = options.last !== undefined && options.last > 0 ? all.slice(-options.last) : all;
       if (options.json) process.stdout.write(shown.map((entry) => `${JSON.stringify(row(entry))}\n`).join(''));
@@ -30,9 +32,9 @@ export function register(program: Command): void {
 }
 
 /** @throws UserError when the condition is not one */
-async function runsWhere(condition: string, resultsDir: string): Promise<ReadonlySet<string>> {
+async function runsWhere(condition: string, scan: Scan): Promise<ReadonlySet<string>> {
   const { query } = await import('../store/store.js');
-  const { pieces, close } = await query(`SELECT run_id FROM runs WHERE (\n${condition}\n)`, { resultsDir, placeName: (line, column) => `--where:${line - 1}:${column}` });
+  const { pieces, close } = await query(`SELECT run_id FROM runs WHERE (\n${condition}\n)`, { resultsDir: scan.resultsDir, scan, placeName: (line, column) => `--where:${line - 1}:${column}` });
   try {
     const found = new Set<string>();
     for await (const piece of pieces) for (const [id] of piece) found.add(String(id));

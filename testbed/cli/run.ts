@@ -3,6 +3,7 @@
 import { type Command, Option } from 'commander';
 import { type HostsKind, hostsKinds } from '../machines/machine.js';
 import { runScenario } from '../run/run-scenario.js';
+import { maxSeed } from '../scenario/schema.js';
 import { collectSet, type CommonRunOptions, commonRunOptions, memorySize, wholeNumber } from './options.js';
 import { defaultResults } from './runs.js';
 
@@ -15,7 +16,7 @@ export function register(program: Command): void {
     .option('--machine <name>', 'whose kernel: auto, local, uml, uml:6.12, uml:7.3, uml:debian, ssh://user@host, or one of testbed.config.yaml (see: testbed doctor)', 'auto')
     .addOption(new Option('--clock <clock>', 'virtual: repeatable and as fast as the processor allows (uml only); real: wall-clock time').choices(['virtual', 'real']))
     .addOption(new Option('--hosts <kind>', 'how hosts are isolated: network namespaces, or containers of Docker or podman').choices(hostsKinds).default('netns'))
-    .option('--seed <number>', 'run this seed only', wholeNumber(0, 2 ** 31 - 1))
+    .option('--seed <number>', 'run this seed only', wholeNumber(0, maxSeed))
     .option('--set <path=value>', "change a value of the scenario, e.g. --set 'topology.links.BL.queue={kind: codel}'", collectSet, [])
     .option('--out <folder>', 'where run folders go', defaultResults)
     .option('--jobs <number>', 'runs at once in virtual time (default: one a core)', wholeNumber(1, 1024))

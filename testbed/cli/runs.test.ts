@@ -92,4 +92,13 @@ describe('runs on disk', () => {
     const text = await show('x-1', results);
     assert.match(text, /failed[^]*iperf3 is missing[^]*tool-missing[^]*metrics\.json is missing/);
   });
+
+  it('says that metrics.json cannot be read, and why, where it is there', async () => {
+    add('x-1');
+    const file = path.join(results, 'x-1', 'metrics.json');
+    fs.writeFileSync(file, '{ "bottlenecks": {');
+    assert.match(await show('x-1', results), /No figures: metrics\.json cannot be read: it is no JSON \(/);
+    fs.writeFileSync(file, '{ "bottlenecks": {}, "classes": {} }');
+    assert.match(await show('x-1', results), /No figures: metrics\.json cannot be read: it has no probes\./);
+  });
 });

@@ -3,7 +3,7 @@
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import type { Command } from 'commander';
-import { readMetrics, summarise } from '../analysis/summary.js';
+import { lookAtMetrics, summarise } from '../analysis/summary.js';
 import { reportName } from '../report/report.js';
 import { readSummary } from '../report/set-report.js';
 import { runTable, summaryTable } from '../report/terminal.js';
@@ -25,10 +25,11 @@ export async function show(name: string, resultsDir: string, json = false): Prom
     const summary = readSummary(entry.dir) ?? await summarise(entry.dir);
     return json ? JSON.stringify(summary, null, 2) : [summaryTable(summary), files(entry.dir)].join('\n\n');
   }
-  const metrics = readMetrics(entry.dir);
+  const read = lookAtMetrics(entry.dir);
+  const metrics = typeof read === 'string' ? null : read;
   if (json) return JSON.stringify(metrics, null, 2);
   const text = runTable(metrics, entry.runs[0]!.run);
-  return [text === '' ? `${entry.id}: nothing was recorded` : text, metrics === null ? 'No figures: metrics.json is missing (the run did not get that far).' : '', files(entry.dir)].filter((part) => part !== '').join('\n\n');
+  return [text === '' ? `${entry.id}: nothing was recorded` : text, typeof read === 'string' ? `No figures: ${read}.` : '', files(entry.dir)].filter((part) => part !== '').join('\n\n');
 }
 
 function files(dir: string): string {

@@ -2,6 +2,7 @@
 
 import type { Command } from 'commander';
 import { runScenario } from '../run/run-scenario.js';
+import { maxSeed } from '../scenario/schema.js';
 import { collectSet, type CommonRunOptions, commonRunOptions, wholeNumber } from './options.js';
 import { defaultResults } from './runs.js';
 
@@ -11,7 +12,7 @@ export function register(program: Command): void {
     .summary('run a scenario in the simulator')
     .description('Run a scenario in the packet-level simulator: every varied value with every seed. Results go to a new folder in results/runs.')
     .argument('<file>', 'scenario file (YAML)')
-    .option('--seed <number>', 'run this seed only', wholeNumber(0, 2 ** 31 - 1))
+    .option('--seed <number>', 'run this seed only', wholeNumber(0, maxSeed))
     .option('--set <path=value>', "change a value of the scenario, e.g. --set 'topology.links.BL.queue={kind: codel}'", collectSet, [])
     .option('--out <folder>', 'where run folders go', defaultResults)
     .option('--jobs <number>', 'runs at once (default: one a core)', wholeNumber(1, 1024))

@@ -6,7 +6,6 @@
  */
 
 import * as zlib from 'node:zlib';
-import { once } from 'node:events';
 import { UserError } from '../errors.js';
 import type { Plan, PlanFlow } from '../plan/plan.js';
 import { closing } from './closing.js';
@@ -179,11 +178,16 @@ async function writeFile(write: Write, { metadata, x, results, raw }: { readonly
 }
 
 async function gzipped(output: Output, write: (write: Write) => Promise<void>): Promise<void> {
+  // Whichever of compressor and output fails ends the other.
   const gzip = zlib.createGzip();
   const drained = (async () => { for await (const block of gzip) await output.write(block as Buffer); })();
-  // Whichever fails ends the other.
   drained.catch((error: unknown) => gzip.destroy(error instanceof Error ? error : new Error(String(error))));
-  await write(async (text) => { if (!gzip.write(text)) await Promise.race([once(gzip, 'drain'), drained]); });
+  let wake = (): void => {};
+  for (const event of ['drain', 'close', 'error']) gzip.on(event, () => { wake(); });
+  await write(async (text) => {
+    if (!gzip.write(text) && !gzip.destroyed && gzip.writableNeedDrain) await new Promise<void>((resolve) => { wake = resolve; });
+    if (gzip.destroyed) await drained;
+  });
   gzip.end();
   await drained;
 }

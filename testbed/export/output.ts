@@ -59,14 +59,17 @@ export async function openOutput(file: string, force: boolean): Promise<Output> 
 
 function gathered(name: string, stream: Writable, end: () => Promise<void>, drop: () => Promise<void>): Output {
   let failure: Error | null = null;
-  stream.on('error', (error: Error) => { failure ??= error; });
+  // One waiter at a time, woken by whatever comes: room, an error, or the end.
+  let wake = (): void => {};
+  stream.on('error', (error: Error) => { failure ??= error; wake(); });
+  for (const event of ['drain', 'close']) stream.on(event, () => { wake(); });
   let texts: string[] = [];
   let blocks: Uint8Array[] = [];
   let bytes = 0;
   const pass = async (data: Uint8Array | string): Promise<void> => {
     if (failure !== null) throw cannot(name, failure);
     if (stream.write(data)) return;
-    await Promise.race([once(stream, 'drain'), once(stream, 'close')]).catch((error: unknown) => { throw cannot(name, error); });
+    if (!stream.destroyed && stream.writableNeedDrain) await new Promise<void>((resolve) => { wake = resolve; });
     if (failure !== null) throw cannot(name, failure);
   };
   const flush = async (): Promise<void> => {

@@ -39,7 +39,7 @@ export async function cleanContainers({ dryRun = false, folder = journalFolder()
         }
         if (!dryRun) strikeOut(path, [id]);
       } catch (error) {
-        failed.push(`container ${entry.name}: ${(error as Error).message}`);
+        failed.push(`container ${entry.name}: ${(error as Error).message}; if that engine is gone for good, with its containers, remove ${path}`);
       }
     }
   }

@@ -3,7 +3,8 @@
  * owner (pid and start time) is alive is left alone, with all it lists.
  */
 
-import { existsSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync, unlinkSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { SystemError, umount2 } from '../linux/libc.js';
 import { bootId, journalFolder, readJournal, tagVariable, type JournalEntry, type ReadJournal } from './journal.js';
@@ -85,6 +86,25 @@ function endProcesses(processes: readonly ProcessId[], failed: string[]): void {
   for (const one of processes.filter(isAlive)) failed.push(`process ${one.pid}: it does not end`);
 }
 
+/** Whether a network namespace still is, and this process in it. @throws Error when it is another's */
+function standsHere(netns: string): boolean {
+  if (networkNamespaceOf(process.pid) === netns) return true;
+  const named = existsSync('/run/netns') ? readdirSync('/run/netns').map((name) => `/run/netns/${name}`) : [];
+  const file = named.find((path) => `net:[${statSync(path).ino}]` === netns);
+  const inside = allPids().find((pid) => networkNamespaceOf(pid) === netns);
+  if (file === undefined && inside === undefined) return false;
+  throw new Error(`it is in another network namespace; run testbed clean there: nsenter --net=${file ?? `/proc/${inside}/ns/net`} testbed clean`);
+}
+
+/** ip(8). @returns what it prints, or undefined when it refuses */
+function ip(...words: readonly string[]): string | undefined {
+  try {
+    return execFileSync('ip', words, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+  } catch {
+    return undefined;
+  }
+}
+
 /** One thing; @returns words for what was there, or undefined when it was gone already. */
 function remove(entry: JournalEntry, sameBoot: boolean, dryRun: boolean): string | undefined {
   switch (entry.kind) {
@@ -112,6 +132,28 @@ function remove(entry: JournalEntry, sameBoot: boolean, dryRun: boolean): string
       if (!existsSync(entry.path) || readdirSync(entry.path).length > 0) return undefined;
       if (!dryRun) rmdirSync(entry.path);
       return `empty folder ${entry.path}`;
+    }
+    case 'rule': {
+      if (!sameBoot || !standsHere(entry.netns)) return undefined;
+      const word = entry.words[entry.words.indexOf('lookup') + 1] ?? '';
+      const table = word === 'main' ? '254' : word;
+      const device = entry.words[entry.words.indexOf('iif') + 1] ?? '';
+      const there = (ip(`-${entry.family}`, '-N', 'rule', 'show') ?? '').split('\n').some((line) => line.includes(`iif ${device} `) && line.includes(`lookup ${table}`) && line.startsWith(`${entry.words[1]}:`));
+      if (!there) return undefined;
+      if (!dryRun && ip(`-${entry.family}`, 'rule', 'del', ...entry.words) === undefined) throw new Error('ip does not delete it');
+      return `IPv${entry.family} rule ${entry.words.join(' ')}`;
+    }
+    case 'device-group': {
+      if (!sameBoot || !standsHere(entry.netns)) return undefined;
+      const [link] = JSON.parse(ip('-N', '-j', 'link', 'show', 'dev', entry.device) ?? '[]') as { readonly group?: string }[];
+      if (Number(link?.group) !== entry.ours) return undefined;
+      if (!dryRun && ip('link', 'set', 'dev', entry.device, 'group', String(entry.before)) === undefined) throw new Error(`the group of ${entry.device} cannot be set back`);
+      return `group of device ${entry.device}`;
+    }
+    case 'sysctl': {
+      if (!sameBoot || !existsSync(entry.path) || !standsHere(entry.netns) || readFileSync(entry.path, 'latin1').trim() !== entry.ours) return undefined;
+      if (!dryRun) writeFileSync(entry.path, entry.before);
+      return `${entry.path} = ${entry.ours}`;
     }
     default: throw new Error(`unknown kind ${JSON.stringify(entry)}; a newer testbed wrote this journal`);
   }

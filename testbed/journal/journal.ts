@@ -27,6 +27,12 @@ export type JournalEntry =
   | { readonly kind: 'empty-folder'; readonly path: string }
   | { readonly kind: 'file'; readonly path: string }
   | { readonly kind: 'mount'; readonly path: string }
+  /** A policy routing rule, by the words `ip rule del` takes after the family; they hold a table number of our own. In the network namespace `netns` (`net:[…]`). */
+  | { readonly kind: 'rule'; readonly family: 4 | 6; readonly words: readonly string[]; readonly netns: string }
+  /** A device whose group was `before` and is set to `ours`: set back where it still is. */
+  | { readonly kind: 'device-group'; readonly device: string; readonly before: number; readonly ours: number; readonly netns: string }
+  /** A file below /proc/sys/net whose value was `before` and is set to `ours`: set back where it still is. */
+  | { readonly kind: 'sysctl'; readonly path: string; readonly before: string; readonly ours: string; readonly netns: string }
   /** A container of the engine behind `socket`; it must carry the run's label (hosts/docker.ts). */
   | { readonly kind: 'container'; readonly name: string; readonly socket: string };
 
@@ -67,7 +73,7 @@ export interface Journal {
 }
 
 function check(entry: JournalEntry, tag: string): void {
-  if (entry.kind === 'process' || entry.kind === 'container') return;
+  if (entry.kind === 'process' || entry.kind === 'container' || entry.kind === 'rule' || entry.kind === 'device-group') return;
   if (!isAbsolute(entry.path) || normalize(entry.path) !== entry.path) throw new Error(`journal: ${entry.path} is not a plain absolute path`);
   if (entry.kind === 'folder' && !basename(entry.path).includes(tag)) throw new Error(`journal: the folder ${entry.path} must carry the tag ${tag} in its name`);
 }

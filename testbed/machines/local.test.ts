@@ -5,10 +5,10 @@ import { existsSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import * as path from 'node:path';
 import { findProgram, projectFile } from '../../kernel/project.js';
 import { selectKernel } from '../../kernel/select.js';
-import type { PlanFlow } from '../plan/plan.js';
+import type { PlanFlow, PlanLink } from '../plan/plan.js';
 import { emptyPlan, oneQueue, request } from './fixtures/plan.js';
 import { Local, mayUseNamespaces } from './local.js';
-import { needsOf } from './needs.js';
+import { inUserspace, needsOf } from './needs.js';
 import { chooseMachine, openMachine } from './registry.js';
 
 const agent = projectFile('testbed', 'machines', 'fixtures', 'agent.mjs');
@@ -21,19 +21,36 @@ const queue = (kind: string) => oneQueue({ kind, in: 'kernel', params: {} });
 describe('what a plan needs', () => {
   it('is every qdisc, filter, congestion control and program in it, once, with who asks', () => {
     const link = oneQueue({ kind: 'pie', in: 'kernel', params: {} }, { wire: [{ delayNs: 1, jitterNs: 0, loss: 0, duplicate: 0, reorder: 0, limitPackets: 1 }] });
+    const called = (name: string, { a, b, forward, reverse, ...rest }: PlanLink): PlanLink => ({
+      ...rest, name, a: { ...a, device: name }, b: { ...b, device: name }, forward: { ...forward, name }, reverse: { ...reverse, name: `${name}.reverse` },
+    });
     const needs = needsOf(emptyPlan({
-      links: [link, oneQueue({ kind: 'raw', in: 'kernel', params: {}, tc: ['sfq', 'perturb', '10'] }), oneQueue({ kind: 'aqmrd', in: 'daemon', params: {} })],
+      links: [link, called('B2', oneQueue({ kind: 'raw', in: 'kernel', params: {}, tc: ['sfq', 'perturb', '10'] }))],
       flows: [{ ...flow, tool: 'iperf3' }, { ...flow, id: 1, cc: 'highspeed' }],
     }));
     const named = (type: string) => needs.filter((need) => need.type === type).map(({ name }) => name);
-    assert.deepEqual(named('qdisc'), ['htb', 'pie', 'netem', 'ingress', 'sfq']);
+    assert.deepEqual(named('qdisc'), ['ingress', 'htb', 'pie', 'netem', 'sfq']);
     assert.deepEqual(named('filter'), ['matchall or u32']);
     assert.deepEqual(named('action'), ['mirred']);
     assert.deepEqual(named('congestion control'), ['cubic', 'highspeed']);
-    assert.deepEqual(named('device'), ['veth', 'tun']);
+    assert.deepEqual(named('device'), ['veth']);
     assert.deepEqual(named('program'), ['ip', 'tc', 'iperf3']);
     assert.deepEqual(needs.find(({ name }) => name === 'highspeed')!.options, ['TCP_CONG_HSTCP']);
     assert.equal(needs.find(({ name }) => name === 'pie')!.by, 'queue of BL');
+    assert.deepEqual(needs.find(({ name }) => name === 'pie')!.place, ['topology', 'links', 'BL', 'queue']);
+    assert.deepEqual(needs.find(({ name }) => name === 'highspeed')!.place, ['traffic', 'long', 'cc']);
+    // The userspace bottleneck has no need of its own, and takes over the delays of all links.
+    const withDaemon = new Set(needsOf(emptyPlan({ links: [link, called('B2', oneQueue({ kind: 'aqmrd', in: 'daemon', params: {} }))] })).map(({ name }) => name));
+    for (const name of ['netem', 'ingress', 'mirred', 'matchall or u32', 'aqmrd']) assert.ok(!withDaemon.has(name), name);
+    assert.ok(withDaemon.has('pie') && withDaemon.has('packet sockets'));
+  });
+
+  it('names the userspace bottleneck where it can stand in', () => {
+    const of = (kind: string, wired: boolean) => needsOf(emptyPlan({ links: [oneQueue({ kind, in: 'kernel', params: {} }, wired ? { wire: [{ delayNs: 1, jitterNs: 0, loss: 0, duplicate: 0, reorder: 0, limitPackets: 1 }] } : {})] })).map((need) => [need.name, inUserspace(need)] as const);
+    const told = new Map([...of('pie', true), ...of('gred', false)]);
+    assert.match(told.get('pie')!, /in: daemon/);
+    assert.match(told.get('netem')!, /in: daemon/);
+    for (const name of ['gred', 'htb', 'mirred', 'veth']) assert.equal(told.get(name), '', name);
   });
 });
 

@@ -14,7 +14,7 @@ import type { Plan } from '../plan/plan.js';
 import type { HostsKind, Machine, MachineInfo, Missing, RunOutcome, RunRequest } from './machine.js';
 import { describeNeed, needsOf, type Need } from './needs.js';
 import { AgentLines } from './tail.js';
-import { agentFile, elsewhere, missingPrograms } from './uml.js';
+import { agentFile, fixOf, missingPrograms, placeOf } from './uml.js';
 import { defaultWatchdogMs, watch } from './watch.js';
 
 export interface LocalOptions {
@@ -81,6 +81,8 @@ async function firstOf(ways: readonly (readonly (readonly string[])[])[]): Promi
   return tried;
 }
 
+const availableCongestionControls = (): readonly string[] => readFileSync('/proc/sys/net/ipv4/tcp_available_congestion_control', 'utf8').trim().split(/\s+/);
+
 async function has(need: Need): Promise<Tried> {
   const ingress = ['qdisc', 'add', 'dev', 'lo', 'ingress'];
   const u32 = ['u32', 'match', 'u32', '0', '0'];
@@ -88,13 +90,16 @@ async function has(need: Need): Promise<Tried> {
   switch (need.type) {
     case 'qdisc':
       return hasQdisc(need);
-    case 'filter':
-      return firstOf((need.name === 'u32' ? [u32] : [['matchall'], u32]).map((words) => [ingress, [...onIngress, ...words]]));
+    case 'filter': {
+      if (need.name === 'matchall or u32') return firstOf([['matchall'], u32].map((words) => [ingress, [...onIngress, ...words]]));
+      const tried = await inThrowAwayNamespace([ingress, [...onIngress, ...(need.name === 'u32' ? u32 : need.name === 'flow' ? ['handle', '1', 'flow', 'hash', 'keys', 'dst', 'divisor', '2'] : [need.name])]]);
+      // Any other complaint comes from the classifier itself, so it is there.
+      return { ok: tried.ok || !/not found|unknown|No such file|not supported/i.test(tried.message), message: tried.message };
+    }
     case 'action':
       return firstOf([['matchall'], u32].map((words) => [ingress, [...onIngress, ...words, 'action', need.name, 'egress', 'redirect', 'dev', 'lo']]));
     case 'congestion control': {
-      const available = readFileSync('/proc/sys/net/ipv4/tcp_available_congestion_control', 'utf8').trim().split(/\s+/);
-      return { ok: available.includes(need.name) || await moduleExists(need.modules[0]), message: '' };
+      return { ok: availableCongestionControls().includes(need.name) || await moduleExists(need.modules[0]), message: '' };
     }
     case 'device':
       return need.name === 'tun' ? { ok: existsSync('/dev/net/tun'), message: '' } : hasLink(need);
@@ -169,7 +174,8 @@ export class Local implements Machine {
     if (!mayUseNamespaces()) return [...missing, needsRight];
     if (missing.some((each) => each.what.startsWith('program '))) return missing; // nothing to try with
     const lacks = await lacking(needs);
-    missing.push(...lacks.map(({ need, message }) => ({ what: `${describeNeed(need)} in kernel ${os.release()}${need.words && message ? ` (tc says: ${message})` : ''}`, fix: elsewhere(need, null) })));
+    const controls = new Set(availableCongestionControls().map((name) => `TCP_CONG_${name.toUpperCase()}`));
+    missing.push(...lacks.map(({ need, message }) => ({ what: `${describeNeed(need)} in kernel ${os.release()}${need.words && message ? ` (tc says: ${message})` : ''}`, fix: fixOf(need, null, (options) => options.length === 0 || options.some((option) => controls.has(option))), ...placeOf(need) })));
     return missing;
   }
 

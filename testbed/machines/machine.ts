@@ -34,7 +34,12 @@ export interface RunOutcome {
 }
 
 /** What the plan needs and this machine lacks, each with how to get it. Empty: it can run here. */
-export interface Missing { readonly what: string; readonly fix: string }
+export interface Missing {
+  readonly what: string;
+  readonly fix: string;
+  /** Where the scenario asks for it: `traffic.long.cc`, as a path. */
+  readonly place?: readonly string[];
+}
 
 export interface MachineInfo {
   /** `local`, `uml:6.12`, … */

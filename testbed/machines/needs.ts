@@ -1,11 +1,13 @@
 /**
- * What a Plan asks of a kernel and its host, before anything starts: queue disciplines, filters, congestion
- * controls, devices, programs. Each need is known by the kernel's option and by its module, so that a kernel we
+ * What a Plan asks of a kernel and its host, before anything starts: what its network uses (testbed/network/needs.ts),
+ * congestion controls, devices, programs. Each need is known by the kernel's option and by its module, so that a kernel we
  * built (its .config), Debian's (its modules) and the local one (tried out) answer the same questions.
  */
 
-import { daemonLinks } from '../plan/daemon.js';
-import type { Plan, PlanDirection, PlanQueue } from '../plan/plan.js';
+import { aqms } from '../../aqm/registry.js';
+import { networkNeeds, type NetworkNeed } from '../network/needs.js';
+import type { Plan } from '../plan/plan.js';
+import { suggestion } from '../scenario/names.js';
 
 export interface Need {
   readonly type: 'qdisc' | 'filter' | 'action' | 'congestion control' | 'device' | 'feature' | 'program';
@@ -13,6 +15,8 @@ export interface Need {
   readonly name: string;
   /** Who asks for it, in the scenario's words: `queue of BL1`. */
   readonly by: string;
+  /** Where the scenario asks for it; absent for what every run needs. */
+  readonly place?: readonly string[];
   /** Any of these options has it, without `CONFIG_`; empty = every kernel has it. Not for programs. */
   readonly options: readonly string[];
   /** The modules that have it when it is not built in; all of them are loaded that are there. */
@@ -43,29 +47,19 @@ const congestionControl = (name: string, by: string): Need => ({
 });
 const program = (name: string, by: string): Need => ({ type: 'program', name, by, options: [], modules: [] });
 
-function queueNeeds(queue: PlanQueue, by: string): Need[] {
-  if (queue.in === 'daemon') return []; // packet sockets, which every run needs
-  if (queue.kind === 'raw') return queue.tc?.[0] === undefined ? [] : [qdisc(queue.tc[0], by, queue.tc)];
-  return [qdisc(queue.kind, by)];
-}
-
-/** @param byDaemon its wire is the userspace bottleneck's */
-function directionNeeds(direction: PlanDirection, byDaemon: boolean): Need[] {
-  const needs: Need[] = [];
-  if (direction.shaper && direction.queue?.in !== 'daemon') needs.push(qdisc(direction.shaper, `shaper of ${direction.name}`));
-  if (direction.queue) needs.push(...queueNeeds(direction.queue, `queue of ${direction.name}`));
-  if (direction.wire.length > 0 && !byDaemon) {
-    const by = `delay of ${direction.name}`;
-    needs.push(
-      qdisc('netem', by),
-      qdisc('ingress', by),
-      { type: 'action', name: 'mirred', by, options: ['NET_ACT_MIRRED'], modules: ['act_mirred'] },
-      { type: 'filter', name: 'matchall or u32', by, options: ['NET_CLS_MATCHALL', 'NET_CLS_U32'], modules: ['cls_matchall', 'cls_u32'] },
-    );
-    // Delays that depend on the destination: a band each.
-    if (direction.wire.some((wire) => wire.to)) needs.push(qdisc('prio', by), { type: 'filter', name: 'u32', by, options: ['NET_CLS_U32'], modules: ['cls_u32'] });
+/** What the kernel must have for one feature of the network. */
+function networkPart({ type, name, by, place, words }: NetworkNeed): Need[] {
+  const asker = { by, ...(place ? { place } : {}) };
+  switch (type) {
+    case 'link': return [{ type: 'device', name, ...asker, options: [name.toUpperCase()], modules: [name] }];
+    case 'qdisc': return [{ ...qdisc(name, by, words), ...asker }];
+    case 'classifier': return [{ type: 'filter', name, ...asker, options: [`NET_CLS_${name.toUpperCase()}`], modules: [`cls_${name}`] }];
+    case 'redirect': return [
+      { ...qdisc('ingress', by), ...asker },
+      { type: 'action', name, ...asker, options: [`NET_ACT_${name.toUpperCase()}`], modules: [`act_${name}`] },
+      { type: 'filter', name: 'matchall or u32', ...asker, options: ['NET_CLS_MATCHALL', 'NET_CLS_U32'], modules: ['cls_matchall', 'cls_u32'] },
+    ];
   }
-  return needs;
 }
 
 /** The programs a traffic or probe tool runs; none for what is built in. */
@@ -73,7 +67,7 @@ const toolPrograms: Readonly<Record<string, readonly string[]>> = {
   iperf3: ['iperf3'], ping: ['ping'], flent: ['flent', 'netperf'],
 };
 
-/** Everything the plan needs, each once, in the order it is met. */
+/** Everything the plan needs, each once, in the order it is met. @throws UserError for queues that cannot be made */
 export function needsOf(plan: Plan): Need[] {
   const network = 'every run';
   const needs: Need[] = [
@@ -84,27 +78,38 @@ export function needsOf(plan: Plan): Need[] {
     program('ip', network), program('tc', network),
   ];
   if (plan.links.some((link) => [...link.a.addresses, ...link.b.addresses].some((address) => address.includes(':')))) {
-    needs.push({ type: 'feature', name: 'IPv6', by: 'the addresses', options: ['IPV6'], modules: ['ipv6'] });
+    needs.push({ type: 'feature', name: 'IPv6', by: 'the addresses', place: ['topology', 'ip'], options: ['IPV6'], modules: ['ipv6'] });
   }
-  const daemon = daemonLinks(plan);
-  for (const link of plan.links) for (const direction of [link.forward, link.reverse]) needs.push(...directionNeeds(direction, daemon.has(link.name)));
-  for (const event of plan.events) {
-    if (event.set.queue) needs.push(...queueNeeds(event.set.queue, `event on ${event.direction}`));
-    if (event.set.wire && daemon.size === 0) needs.push(qdisc('netem', `event on ${event.direction}`));
-  }
+  needs.push(...networkNeeds(plan).flatMap(networkPart)); // what the userspace bottleneck takes are packet sockets, which every run needs
   for (const flow of plan.flows) {
-    if (flow.cc !== null) needs.push(congestionControl(flow.cc, `traffic ${flow.class}`));
-    for (const name of toolPrograms[flow.tool] ?? []) needs.push(program(name, `traffic ${flow.class}`));
+    if (flow.cc !== null) needs.push({ ...congestionControl(flow.cc, `traffic ${flow.class}`), place: ['traffic', flow.class, 'cc'] });
+    for (const name of toolPrograms[flow.tool] ?? []) needs.push({ ...program(name, `traffic ${flow.class}`), place: ['traffic', flow.class, 'tool'] });
   }
   for (const probe of plan.probes) {
-    for (const name of toolPrograms[probe.tool] ?? []) needs.push(program(name, `probe ${probe.name}`));
+    for (const name of toolPrograms[probe.tool] ?? []) needs.push({ ...program(name, `probe ${probe.name}`), place: ['probes', probe.name, 'tool'] });
   }
   const seen = new Set<string>();
   return needs.filter((need) => {
-    const key = `${need.type} ${need.name}`;
+    const key = JSON.stringify([need.type, need.name, need.words]);
     return seen.has(key) ? false : seen.add(key);
   });
 }
 
+/** How the userspace bottleneck can stand in for what a kernel lacks; empty where it cannot. */
+export function inUserspace(need: Need): string {
+  if (need.type !== 'qdisc' || need.words !== undefined) return '';
+  if (need.name === 'netem') return ', or put the bottleneck\'s queue into user space (queue: { kind: …, in: daemon }), which brings the delay with it';
+  return need.by.startsWith('queue of ') && aqms.has(need.name) ? `, or put it into user space (queue: { kind: ${need.name}, in: daemon })` : '';
+}
+
 /** `qdisc fq_codel (queue of BL1)` */
 export const describeNeed = (need: Need): string => `${need.type} ${need.name} (${need.by})`;
+
+/** Linux's congestion controls (net/ipv4/Kconfig), those the most used first; a tree of the user's own may have more. */
+const knownCongestionControls = ['cubic', 'reno', 'bbr', 'dctcp', 'vegas', 'westwood', 'htcp', 'bic', 'hybla', 'illinois', 'highspeed', 'scalable', 'veno', 'yeah', 'nv', 'lp', 'cdg', 'prague'] as const;
+
+/** For a congestion control that is not there: the name that was probably meant and those the kernel has. @param has whether it has any of these options */
+export function otherCongestionControls(name: string, has: (options: readonly string[]) => boolean): string {
+  const there = knownCongestionControls.filter((known) => has(congestionControl(known, '').options));
+  return `${suggestion(name, there)}this kernel has ${there.join(', ')}`;
+}

@@ -12,10 +12,14 @@ import { Uml } from './uml.js';
 export interface MachineOptions {
   /** Memory of a UML guest, bytes; default 1 GiB. */
   readonly memoryBytes?: number;
+  /** How hosts are isolated; `netns` unless told. */
+  readonly hosts?: HostsKind;
   /** Wall time without any progress after which a run is ended, ms. */
   readonly watchdogMs?: number;
   /** The agent's program, for tests; default the bundled one. */
   readonly agent?: string;
+  /** What to print before what is missing, for the place in a plan's scenario that asks for it: `x.yaml:10: traffic.long.cc: `. */
+  readonly locate?: (place: readonly string[], plan: Plan) => string;
 }
 
 /** The part before a colon → the machine; `rest` is what follows it. */
@@ -67,28 +71,36 @@ export interface Choice {
  * @param clock what the user asked for; absent: virtual where the machine can
  * @throws UserError with everything that is missing and how to get it
  */
-export async function chooseMachine(name: string, plans: readonly Plan[], clock: 'virtual' | 'real' | undefined, options: MachineOptions = {}, hosts: HostsKind = 'netns'): Promise<Choice> {
+export async function chooseMachine(name: string, plans: readonly Plan[], clock: 'virtual' | 'real' | undefined, options: MachineOptions = {}): Promise<Choice> {
   if (name !== 'auto') {
     const machine = openMachine(name, options);
     const used = clock ?? (machine.info.clocks.includes('virtual') ? 'virtual' : 'real');
-    const missing = await checkAll(machine, plans, used, hosts);
+    const missing = await checkAll(machine, plans, used, options);
     if (missing.length > 0) throw new UserError(`${machine.info.name} cannot run this:\n${list(missing)}`, 3);
     return { machine, clock: used, notLocal: [] };
   }
   const local = openMachine('local', options);
-  const notLocal = await checkAll(local, plans, clock ?? 'real', hosts);
+  const notLocal = await checkAll(local, plans, clock ?? 'real', options);
   if (notLocal.length === 0) return { machine: local, clock: 'real', notLocal };
   const uml = openMachine('uml', options);
   const used = clock ?? 'virtual';
-  const notUml = await checkAll(uml, plans, used, hosts);
+  const notUml = await checkAll(uml, plans, used, options);
   if (notUml.length === 0) return { machine: uml, clock: used, notLocal };
   throw new UserError(`no machine here can run this.\nlocal lacks:\n${list(notLocal)}\n${uml.info.name} lacks:\n${list(notUml)}`, 3);
 }
 
-async function checkAll(machine: Machine, plans: readonly Plan[], clock: 'virtual' | 'real', hosts: HostsKind): Promise<Missing[]> {
-  const all = new Map<string, Missing>();
-  for (const plan of plans) for (const missing of await machine.check(plan, clock, hosts)) all.set(missing.what, missing);
+async function checkAll(machine: Machine, plans: readonly Plan[], clock: 'virtual' | 'real', { locate, hosts }: MachineOptions): Promise<Located[]> {
+  const all = new Map<string, Located>();
+  for (const plan of plans) {
+    for (const missing of await machine.check(plan, clock, hosts)) {
+      if (all.has(missing.what)) continue;
+      all.set(missing.what, { ...missing, where: missing.place && locate ? locate(missing.place, plan) : '' });
+    }
+  }
   return [...all.values()];
 }
 
-const list = (missing: readonly Missing[]): string => missing.map(({ what, fix }) => `  ${what}\n    → ${fix}`).join('\n');
+/** Missing, and what to print before it. */
+interface Located extends Missing { readonly where: string }
+
+const list = (missing: readonly Located[]): string => missing.map(({ where, what, fix }) => `  ${where}${what}\n    → ${fix}`).join('\n');

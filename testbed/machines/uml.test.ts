@@ -240,6 +240,10 @@ describe('the machine uml', function () {
       console.log('        skipped: the package user-mode-linux is not installed');
       return this.skip();
     }
+    if (findProgram('modprobe') === null) {
+      console.log("        skipped: its queue disciplines are modules, and modprobe (package kmod) is not installed");
+      return this.skip();
+    }
     const link = oneQueue({ kind: 'fq_codel', in: 'kernel', params: {} }, { wire: [{ delayNs: 1e6, jitterNs: 0, loss: 0, duplicate: 0, reorder: 0, limitPackets: 1000 }] });
     const { outcome, raw } = await runNamed('queues', { version: 'debian', clock: 'real', plan: { links: [link] } });
     assert.equal(outcome.status, 'complete', outcome.error);

@@ -17,7 +17,7 @@ import { howToInstall } from '../doctor/packages.js';
 import { UserError } from '../errors.js';
 import type { Plan } from '../plan/plan.js';
 import type { HostsKind, Machine, MachineInfo, Missing, RunOutcome, RunRequest } from './machine.js';
-import { describeNeed, needsOf, type Need } from './needs.js';
+import { describeNeed, inUserspace, needsOf, otherCongestionControls, type Need } from './needs.js';
 import { AgentLines } from './tail.js';
 import { defaultWatchdogMs, watch } from './watch.js';
 
@@ -62,9 +62,10 @@ export class Uml implements Machine {
     const missing: Missing[] = [];
     if (process.platform !== 'linux' || process.arch !== 'x64') missing.push({ what: 'an x86-64 Linux host', fix: `UML runs on x86-64 Linux only, and this is ${process.platform} ${process.arch}` });
     if (!this.info.clocks.includes(clock)) missing.push({ what: `virtual time in ${this.info.name}`, fix: `--clock real, or --machine uml (our own build, kernel ${testedVersions.join(' or ')})` });
-    const lacks = needsOf(plan).filter((need) => need.type !== 'program' && !kernel.has(need.options));
-    missing.push(...lacks.map((need) => ({ what: `${describeNeed(need)} in kernel ${kernel.release}`, fix: elsewhere(need, kernel) })));
-    missing.push(...missingPrograms(needsOf(plan)));
+    const needs = needsOf(plan);
+    const lacks = needs.filter((need) => need.type !== 'program' && !kernel.has(need.options));
+    missing.push(...lacks.map((need) => ({ what: `${describeNeed(need)} in kernel ${kernel.release}`, fix: fixOf(need, kernel, (options) => kernel.has(options)), ...placeOf(need) })));
+    missing.push(...missingPrograms(needs));
     if (kernel.modulesFolder && findProgram('modprobe') === null) missing.push({ what: 'program modprobe', fix: howToInstall(['modprobe']) });
     return Promise.resolve(missing);
   }
@@ -173,7 +174,14 @@ function lastLines(text: string): string {
 
 /** Programs of the host a plan needs and the host lacks, each with its package. */
 export function missingPrograms(needs: readonly Need[]): Missing[] {
-  return needs.filter((need) => need.type === 'program' && findProgram(need.name) === null).map((need) => ({ what: describeNeed(need), fix: howToInstall([need.name]) }));
+  return needs.filter((need) => need.type === 'program' && findProgram(need.name) === null).map((need) => ({ what: describeNeed(need), fix: howToInstall([need.name]), ...placeOf(need) }));
+}
+
+export const placeOf = (need: Need): { place?: readonly string[] } => (need.place ? { place: need.place } : {});
+
+/** Where a need that a kernel lacks can be had; for a congestion control also what else there is. @param has whether this kernel has any of these options */
+export function fixOf(need: Need, than: { readonly name: string } | null, has: (options: readonly string[]) => boolean): string {
+  return need.type === 'congestion control' ? `${otherCongestionControls(need.name, has)}; ${elsewhere(need, than)}` : elsewhere(need, than) + inUserspace(need);
 }
 
 /** Where a need the kernel lacks can be had. */

@@ -149,7 +149,7 @@ export function runTc(hosts: Hosts, verb: 'add' | 'change', step: Step & { do: '
   } catch (error) {
     const { code, stderr } = error as { code?: unknown; stderr?: unknown };
     if (code === 'ENOENT') throw new UserError(`${couldNot(step)}: tc is not installed; install iproute2`, 1, { cause: error });
-    throw new UserError(`${couldNot(step)}: tc says: ${String(stderr).trim()}; check the queue's tc words`, 1, { cause: error });
+    throw new UserError(`${couldNot(step)}: tc says: ${String(stderr).trim().split('\n')[0]!}; check the queue's tc words (${step.field})`, 1, { cause: error });
   }
 }
 

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { clean } from '../journal/clean.js';
 import { allPids, networkNamespaceOf } from '../journal/processes.js';
-import { missingHere, needsOf } from './needs.js';
+import { Local } from '../machines/local.js';
 import { dumbbell } from '../testing/plans.js';
 
 const child = fileURLToPath(new URL('./crash.child.js', import.meta.url));
@@ -37,8 +37,8 @@ function commandOf(pid: number): string {
 describe('A run killed in the middle', function () {
   this.timeout(300_000);
   let folder = '';
-  before(function () {
-    const missing = process.getuid?.() === 0 ? missingHere(needsOf(dumbbell())) : [{ what: 'root' }];
+  before(async function () {
+    const missing = process.getuid?.() === 0 ? await new Local().check(dumbbell(), 'real') : [{ what: 'root' }];
     if (missing.length > 0) {
       console.log(`      skipped: this machine lacks ${missing.map(({ what }) => what).join(', ')}`);
       this.skip();

@@ -111,7 +111,9 @@ export class DaemonProcess {
   /** Run time 0, ns of CLOCK_MONOTONIC. */
   begin(originNs: number): void { this.child.stdin!.write(`begin ${originNs}\n`); }
 
-  /** A failure once it has died on its own. */
+  /** What it died of, once it has on its own. */
+  get endedBy(): string | null { return this.diedOf; }
+  /** The same as a finding of a run. */
   failure(): Finding | null {
     if (this.diedOf === null) return null;
     return { type: 'finding', level: 'failed', rule: 'daemon-died', message: `the userspace bottleneck ended in the middle of the run (${this.diedOf}): packets no longer passed; see raw/console.log` };

@@ -1,95 +1,66 @@
-/** Which features of the kernel a plan's network uses, and a probe that tries them on this one before anything is made. */
+/** Which features of the kernel a plan's network uses: taken from the very steps that make it, so that none is forgotten. */
 
-import type { Missing } from '../machines/machine.js';
-import { attributeU32 } from '../linux/attributes.js';
-import { close, open, setns, SystemError, unshare } from '../linux/libc.js';
-import { NetlinkError, NetlinkSocket } from '../linux/netlink.js';
-import { deleteQdisc, handleOf, newFilter, newVeth, setQdisc, TC_H_INGRESS, TC_H_ROOT } from '../linux/rtnetlink.js';
-import type { Plan } from '../plan/plan.js';
-import { layoutOf, redirectOptions } from './steps.js';
+import type { Plan, PlanLink, PlanQueue } from '../plan/plan.js';
+import { qdiscs } from '../qdiscs/registry.js';
+import { layoutOf, wireNode, type Step } from './steps.js';
 
-export interface Need {
-  readonly type: 'namespaces' | 'link' | 'qdisc' | 'classifier' | 'redirect';
+export interface NetworkNeed {
+  readonly type: 'link' | 'qdisc' | 'classifier' | 'redirect';
   /** Kernel's name: `veth`, `fq_codel`, `u32`. */
   readonly name: string;
+  /** Who asks for it, in the scenario's words: `queue of BL1`. */
+  readonly by: string;
+  /** Where the scenario says so; absent for what every network has. */
+  readonly place?: readonly string[];
+  /** For a raw queue: tc's own words. */
+  readonly words?: readonly string[];
 }
 
-/** Without repeats. @throws UserError for queues that cannot be */
-export function needsOf(plan: Plan): readonly Need[] {
-  const out = new Map<string, Need>();
-  const add = (type: Need['type'], name: string): void => { out.set(`${type} ${name}`, { type, name }); };
-  add('namespaces', 'net');
-  for (const step of layoutOf(plan).steps) {
-    if (step.do === 'link') add('link', 'veth');
-    else if (step.do === 'qdisc') add('qdisc', step.kind);
-    else if (step.do === 'tc') add('qdisc', step.words[0] ?? '');
-    else if (step.do === 'filter') add('classifier', step.kind);
-    else if (step.do === 'redirect') add('redirect', 'mirred');
+/** A queue in the daemon stays what it is (its link then needs nothing of traffic control); a kind that is not in the registry is asked for by its name. */
+function asked(queue: PlanQueue | null): PlanQueue | null {
+  if (queue === null) return null;
+  if (queue.in === 'daemon') return queue;
+  return queue.kind === 'raw' || qdiscs.has(queue.kind) ? queue : { kind: 'raw', in: 'kernel', params: {}, tc: [queue.kind] };
+}
+const askedOf = (link: PlanLink): PlanLink => ({
+  ...link, forward: { ...link.forward, queue: asked(link.forward.queue) }, reverse: { ...link.reverse, queue: asked(link.reverse.queue) },
+});
+
+/** Where the scenario describes a cable: `topology.links.BL1`, `topology.hosts.S1` for the access link of `S1[0]`. */
+export function placeOfLink(plan: Plan, link: PlanLink): readonly string[] {
+  const ofHost = plan.nodes.some((node) => node.role === 'host' && node.name === link.name);
+  return ofHost ? ['topology', 'hosts', link.name.replace(/\[\d+\]$/, '')] : ['topology', 'links', link.name];
+}
+
+/** Each once, in the order of the steps. @throws UserError for queues whose parameters cannot be */
+export function networkNeeds(plan: Plan): readonly NetworkNeed[] {
+  const layout = layoutOf({ ...plan, links: plan.links.map(askedOf) });
+  /** What a device is for, by node and device. */
+  const uses = new Map<string, { readonly link: PlanLink; readonly name: string; readonly wire: boolean }>();
+  for (const { name, link, bottleneck, wire } of layout.directions.values()) {
+    const use = { link, name };
+    if (bottleneck !== null) uses.set(`${bottleneck.node} ${bottleneck.device}`, { ...use, wire: false });
+    for (const part of wire) uses.set(`${wireNode} ${part.device}`, { ...use, wire: true });
+  }
+  const out = new Map<string, NetworkNeed>();
+  const add = (type: NetworkNeed['type'], name: string, step: Step, words?: readonly string[]): void => {
+    const key = JSON.stringify([type, name, words]);
+    if (out.has(key)) return;
+    const on = step.do === 'redirect' ? [step.device, step.to.device] : 'device' in step ? [step.device] : [];
+    const use = 'node' in step ? on.map((device) => uses.get(`${step.node} ${device}`)).find((found) => found !== undefined) : undefined;
+    if (use === undefined) { out.set(key, { type, name, by: 'every run', ...(words ? { words } : {}) }); return; }
+    const shaper = name === 'htb' || name === 'tbf';
+    const what = use.wire ? 'delay' : shaper ? 'shaper' : 'queue';
+    const place = [...placeOfLink(plan, use.link), ...(use.wire ? [] : [shaper ? 'shaper' : 'queue'])];
+    out.set(key, { type, name, by: `${what} of ${use.name}`, place, ...(words ? { words } : {}) });
+  };
+  for (const step of layout.steps) {
+    if (step.do === 'link') add('link', 'veth', step);
+    else if (step.do === 'qdisc') add('qdisc', step.kind, step);
+    // One word is no more than the name.
+    else if (step.do === 'tc') add('qdisc', step.words[0] ?? '', step, step.words.length > 1 ? step.words : undefined);
+    else if (step.do === 'filter') add('classifier', step.kind, step);
+    else if (step.do === 'redirect') add('redirect', 'mirred', step);
   }
   return [...out.values()];
-}
-
-/** Kernel configuration that gives it. */
-export const configOf = (need: Need): string => need.type === 'namespaces' ? 'CONFIG_NET_NS' : need.type === 'link' ? 'CONFIG_VETH'
-  : need.type === 'classifier' ? `CONFIG_NET_CLS_${need.name.toUpperCase()}`
-  : need.type === 'redirect' ? 'CONFIG_NET_SCH_INGRESS, NET_ACT_MIRRED and NET_CLS_MATCHALL or NET_CLS_U32'
-  // The fifos come with the scheduler itself.
-  : ['pfifo', 'bfifo', 'pfifo_fast'].includes(need.name) ? 'CONFIG_NET_SCHED' : `CONFIG_NET_SCH_${need.name.toUpperCase()}`;
-
-const unknown = (error: unknown): boolean => error instanceof NetlinkError && (error.code === 'ENOENT' || error.code === 'EOPNOTSUPP');
-
-/** Tries each on this kernel, in a network namespace that vanishes again. Needs the rights a run needs. */
-export function missingHere(needs: readonly Need[]): readonly Missing[] {
-  const home = open('/proc/thread-self/ns/net', 0o2000000);
-  const root = 'use --machine uml, or a kernel with it';
-  try {
-    try {
-      unshare(0x40000000 /* CLONE_NEWNET */);
-    } catch (error) {
-      if (!(error instanceof SystemError)) throw error;
-      return [{ what: `network namespaces (${error.message})`, fix: error.code === 'EPERM' ? 'run as root, or use --machine uml' : root }];
-    }
-    const namespace = open('/proc/thread-self/ns/net', 0o2000000);
-    const socket = NetlinkSocket.open();
-    const out: Missing[] = [];
-    const [one, two] = [100, 101];
-    const lacks = (need: Need, what: string): void => { out.push({ what, fix: `use --machine uml, or a kernel with ${configOf(need)}` }); };
-    /** The kernel looks for the kind before it reads the options: whatever else it says, it has it. */
-    const has = (call: () => void): boolean => {
-      try {
-        call();
-      } catch (error) {
-        if (!(error instanceof NetlinkError)) throw error;
-        return !unknown(error);
-      }
-      return true;
-    };
-    try {
-      const veth = has(() => socket.run([newVeth({ device: 't0', ifindex: one, mac: '02:00:00:00:00:01' }, { device: 't1', ifindex: two, mac: '02:00:00:00:00:02' }, namespace, 1500, 0, false)]));
-      if (!veth) {
-        for (const need of needs) if (need.type === 'link') lacks(need, 'virtual Ethernet pairs (veth)');
-        return out;
-      }
-      for (const need of needs) {
-        if (need.type === 'qdisc') {
-          // Empty options: some kinds are made by it, some refuse them; the device's root is free again for the next.
-          if (!has(() => socket.run([setQdisc(one, TC_H_ROOT, handleOf(1), { kind: need.name, options: Buffer.alloc(0) })]))) lacks(need, `the queue discipline ${need.name}`);
-          has(() => socket.run([deleteQdisc(one, TC_H_ROOT, handleOf(1))]));
-        } else if (need.type === 'classifier') {
-          has(() => socket.run([setQdisc(one, TC_H_INGRESS, handleOf(0xffff), { kind: 'ingress', options: Buffer.alloc(0) })]));
-          if (!has(() => socket.run([newFilter(one, handleOf(0xffff), 1, 3, 0, { kind: need.name, options: attributeU32(1, 0) })]))) lacks(need, `the traffic classifier ${need.name}`);
-        } else if (need.type === 'redirect') {
-          has(() => socket.run([setQdisc(two, TC_H_INGRESS, handleOf(0xffff), { kind: 'ingress', options: Buffer.alloc(0) })]));
-          if (!(['matchall', 'u32'] as const).some((kind, index) => has(() => socket.run([newFilter(two, handleOf(0xffff), index + 1, 3, 0, { kind, options: redirectOptions(kind, one) })])))) lacks(need, 'redirecting packets between devices (mirred)');
-        }
-      }
-      return out;
-    } finally {
-      socket.close();
-      close(namespace);
-    }
-  } finally {
-    setns(home, 0x40000000);
-    close(home);
-  }
 }

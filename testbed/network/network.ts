@@ -92,6 +92,12 @@ export class Network {
     if (answer === undefined) throw new Error(`no answer about the queue of ${name}`);
     return parseTc(answer);
   }
+  /** Packets waiting at the bottlenecks. */
+  queued(): number {
+    let packets = 0;
+    for (const { name, link, bottleneck } of this.layout.directions.values()) if (link.role === 'bottleneck' && bottleneck !== null) packets += this.readStats(name).backlogPackets;
+    return packets;
+  }
   /** The shaper's class, or for TBF its qdisc. */
   private shaperState({ bottleneck, direction }: DirectionLayout): TcState | undefined {
     if (bottleneck === null) return undefined;
@@ -131,11 +137,13 @@ export class Network {
         if (queue.kind !== direction.queue.kind) throw new UserError(`its queue is ${direction.queue.kind}; an event can change parameters, not the kind`);
         const parent = bottleneck.shaperHandle + htbClassMinor;
         if (queue.kind === 'raw') {
-          runTc(this.hosts, 'change', { do: 'tc', node: bottleneck.node, device: bottleneck.device, ifindex: bottleneck.ifindex, parent, handle: bottleneck.leafHandle, words: queue.tc ?? [] });
+          runTc(this.hosts, 'change', { do: 'tc', node: bottleneck.node, device: bottleneck.device, ifindex: bottleneck.ifindex, parent, handle: bottleneck.leafHandle, words: queue.tc ?? [], field: `events: ${event.direction}.queue` });
           return;
         }
         if (qdiscs.get(queue.kind)?.children) throw new UserError(`${queue.kind} consists of classes that cannot be changed while it runs`);
-        this.socket(bottleneck.node).run([setQdisc(bottleneck.ifindex, parent, bottleneck.leafHandle, queueOptions(queue, link, { ...direction, rateBps: this.rates.get(direction.name) ?? null }), true)]);
+        const fixed = qdiscs.get(queue.kind)?.fixed ?? [];
+        const changeable = { ...queue, params: Object.fromEntries(Object.entries(queue.params).filter(([key]) => !fixed.includes(key))) };
+        this.socket(bottleneck.node).run([setQdisc(bottleneck.ifindex, parent, bottleneck.leafHandle, queueOptions(changeable, link, { ...direction, rateBps: this.rates.get(direction.name) ?? null }), true)]);
       });
     }
     return out;

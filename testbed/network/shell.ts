@@ -1,10 +1,11 @@
 /** A plan as a shell script: the very network by ip, tc, sysctl and ethtool, its traffic by iperf3 and ping, for a person to read and to run by hand. */
 
 import { handleWord, TC_H_ROOT } from '../linux/rtnetlink.js';
-import type { Plan, PlanFlow, PlanProbe } from '../plan/plan.js';
+import type { Plan, PlanEvent, PlanFlow, PlanProbe } from '../plan/plan.js';
 import { htbClassMinor, htbClassWords } from '../qdiscs/htb.js';
 import { netemWords } from '../qdiscs/netem.js';
 import { tbfWords } from '../qdiscs/tbf.js';
+import { daemonConfig } from './daemon.js';
 import { burstBytes, layoutOf, netemOf, queueOptions, wireNode, type Layout, type Step } from './steps.js';
 
 /** A word the shell takes literally, whatever is in it. */
@@ -76,7 +77,10 @@ function eventLines(plan: Plan, layout: Layout, netns: (node: string) => string)
   return plan.events.map((event) => {
     const found = layout.directions.get(event.direction);
     const commands: string[] = [];
-    const { rateBps, wire, queue } = event.set;
+    // The userspace bottleneck makes its events itself.
+    const queued = found?.daemon !== null && found?.direction.queue?.in === 'daemon';
+    const { rateBps, queue } = queued ? {} as PlanEvent['set'] : event.set;
+    const wire = found?.daemon === null ? event.set.wire : undefined;
     if (found?.bottleneck && rateBps !== undefined) {
       const burst = burstBytes(found.link, found.direction);
       const [at, device, shaper] = [netns(found.bottleneck.node), found.bottleneck.device, found.bottleneck.shaperHandle];
@@ -97,6 +101,16 @@ function eventLines(plan: Plan, layout: Layout, netns: (node: string) => string)
   });
 }
 
+/** The userspace bottleneck, in the wires' namespace. Its run time 0 is when it starts. */
+function daemonLines(plan: Plan, layout: Layout): string[] {
+  const config = daemonConfig(plan, layout, 'real', null);
+  if (config === null || layout.wireNetns === null) return [];
+  return [
+    comment('The userspace bottleneck'), 'config=$(mktemp)', `printf %s ${quote(JSON.stringify(config))} > "$config"`,
+    `${line('ip', 'netns', 'exec', layout.wireNetns, 'testbed', 'daemon', '--config')} "$config" & started="$started $!"`, 'sleep 1', '',
+  ];
+}
+
 export function planToShell(plan: Plan): string {
   const layout = layoutOf(plan);
   const names = new Map(plan.nodes.map((node) => [node.name, node.netns]));
@@ -106,9 +120,10 @@ export function planToShell(plan: Plan): string {
   const end = plan.warmupNs + plan.durationNs;
   const all = [...names.values()].map(quote).join(' ');
   const out = [
-    '#!/bin/sh', comment(`${plan.name}, seed ${plan.seed}: the network and traffic of this plan, by hand (as root)`), 'set -eu', 'started=',
-    `remove() { kill $started 2>/dev/null || true; for n in ${all}; do ip netns del "$n" 2>/dev/null || true; done; }`, 'trap remove EXIT', 'trap "exit 1" INT TERM', '',
+    '#!/bin/sh', comment(`${plan.name}, seed ${plan.seed}: the network and traffic of this plan, by hand (as root)`), 'set -eu', 'started=', 'config=',
+    `remove() { kill $started 2>/dev/null || true; [ -z "$config" ] || rm -f "$config"; for n in ${all}; do ip netns del "$n" 2>/dev/null || true; done; }`, 'trap remove EXIT', 'trap "exit 1" INT TERM', '',
     comment('The network'), ...layout.steps.flatMap((step) => stepLines(step, netns, silent)), '',
+    ...daemonLines(plan, layout),
   ];
   if (plan.flows.length > 0 || plan.probes.length > 0 || plan.events.length > 0) {
     out.push(comment('Traffic; the built-in generator is stood in for by iperf3'), ...plan.flows.flatMap((flow) => [comment(`flow ${flow.id}: ${flow.class}, ${flow.src} to ${flow.dst}`), ...flowLines(flow, end, netns)]));

@@ -39,7 +39,7 @@ export type Step =
   | { readonly do: 'route'; readonly to: string; readonly via: string } & OnDevice
   | { readonly do: 'qdisc'; readonly parent: number; readonly handle: number; readonly overheadBytes?: number } & Options & OnDevice
   /** Of kind `raw`: only tc can set it. */
-  | { readonly do: 'tc'; readonly parent: number; readonly handle: number; readonly words: readonly string[] } & OnDevice
+  | { readonly do: 'tc'; readonly parent: number; readonly handle: number; readonly words: readonly string[]; /** The scenario's, for messages. */ readonly field: string } & OnDevice
   | { readonly do: 'class'; readonly parent: number; readonly classid: number } & Options & OnDevice
   | { readonly do: 'filter'; readonly parent: number; readonly priority: number; readonly protocol: 'all' | 'ip' | 'ipv6'; readonly handle: number } & Options & OnDevice
   /** All that arrives at the device leaves by another of the same node (matchall, or u32 where the kernel lacks it; mirred). */
@@ -143,7 +143,7 @@ function queueSteps(device: Device, link: PlanLink, direction: PlanDirection): {
   const bottleneck = { ...on, shaperHandle, leafHandle, kind: queue.kind === 'raw' ? queue.tc?.[0] ?? 'raw' : queue.kind };
   if (queue.kind === 'raw') {
     if (!queue.tc?.length) throw new UserError(`link ${direction.name}: queue raw needs tc's words, such as tc: [plug]`);
-    steps.push({ do: 'tc', ...on, parent, handle: leafHandle, words: queue.tc });
+    steps.push({ do: 'tc', ...on, parent, handle: leafHandle, words: queue.tc, field: `topology.${link.role === 'access' && link.a.node === link.name ? `hosts.${link.name.replace(/\[\d+\]$/, '')}` : `links.${link.name}`}.queue.tc` });
     return { steps, bottleneck };
   }
   steps.push({ do: 'qdisc', ...on, parent, handle: leafHandle, ...queueOptions(queue, link, direction) });

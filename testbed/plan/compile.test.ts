@@ -1,10 +1,10 @@
 import * as assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import { ScenarioError } from '../errors.js';
+import { needsOf, type Need } from '../machines/needs.js';
 import { load, loadText } from '../scenario/load.js';
 import { compile, expandRuns } from './compile.js';
 import { planHash } from './hash.js';
-import { planNeeds } from './needs.js';
 import type { Plan, PlanDirection, PlanLink } from './plan.js';
 
 const files = fs.readdirSync('topologies').filter((name) => name.endsWith('.yaml')).sort();
@@ -26,6 +26,8 @@ function matches(address: string, cidr: string): number {
   const shift = BigInt(width - Number(length));
   return value >> shift === bits(net).value >> shift ? Number(length) : -1;
 }
+/** Names of one type of what the plan needs, sorted. */
+const needed = (plan: Plan, type: Need['type']): string[] => [...new Set(needsOf(plan).filter((need) => need.type === type).map((need) => need.name))].sort();
 const bare = (address: string): string => address.split('/')[0]!;
 
 /** The network a kernel would make of a plan: what each node owns and how it forwards. */
@@ -153,7 +155,7 @@ describe('compiling a scenario', () => {
     assert.deepEqual(p.probes.map((x) => [x.src, x.dst, x.intervalNs, x.sizeBytes]), [['S1[0]', 'D3[0]', 10e6, 100]]);
     // The delay is on the receivers, which send no bulk data.
     for (const link of p.links) assert.equal(link.forward.wire.length, /^D/.test(link.name) ? 1 : 0, link.name);
-    assert.deepEqual(planNeeds(p), { qdiscs: ['htb', 'netem', 'pfifo'], congestionControls: ['cubic', 'reno'], tools: ['iperf3'] });
+    assert.deepEqual([needed(p, 'qdisc'), needed(p, 'congestion control'), needed(p, 'program')], [['htb', 'ingress', 'netem', 'pfifo'], ['cubic', 'reno'], ['ip', 'iperf3', 'tc']]);
   });
 
   it('gives the same plan for the same seed and another for another', () => {
@@ -199,7 +201,7 @@ describe('compiling a scenario', () => {
     sound(p);
     const wire = p.links.find((l) => l.name === 'D[0]')!.forward.wire;
     assert.deepEqual(wire.map((w) => [w.to?.length, w.delayNs]), [[2, 47e6], [1, 77e6], [undefined, 2e6]]);
-    assert.ok(planNeeds(p).qdiscs.includes('prio'));
+    assert.ok(needed(p, 'qdisc').includes('prio'));
   });
 
   it('gives 4000 hosts on three routers sound addresses and a handful of routes each', function () {
@@ -311,8 +313,15 @@ traffic:
     assert.equal(compile(load('topologies/dumbbell.yaml', { set: ['collect.queue=none'] }), { seed: 1 }).collect.queueIntervalNs, null);
   });
 
+  it('gives a queue event every parameter that is set by then', () => {
+    const p = plan(dumbbell('traffic:\n  a: { kind: bulk, from: S, to: D }\nevents:\n  - { at: 30s, set BL.queue: { kind: red, probability: 0.1 } }\n  - { at: 20s, set BL.queue: { kind: red, max: 80p } }\n').replace('queue: codel', 'queue: { kind: red, min: 20p, max: 60p }'));
+    assert.deepEqual(p.events.filter(({ direction }) => direction === 'BL').map(({ atNs, set }) => [atNs, set.queue!.params]), [
+      [20e9, { min: '20p', max: '80p' }], [30e9, { min: '20p', max: '80p', probability: 0.1 }],
+    ]);
+  });
+
   it('needs the qdiscs of shapers, wires and raw words', () => {
     const p = plan(dumbbell('traffic:\n  a: { kind: bulk, from: S, to: D, tool: iperf3 }\nprobes:\n  p: { from: S[0], to: D[0], tool: ping }\n').replace('queue: codel', 'shaper: tbf, queue: { tc: "sfq perturb 10" }'));
-    assert.deepEqual(planNeeds(p), { qdiscs: ['htb', 'netem', 'pfifo', 'sfq', 'tbf'], congestionControls: ['cubic'], tools: ['iperf3', 'ping'] });
+    assert.deepEqual([needed(p, 'qdisc'), needed(p, 'congestion control'), needed(p, 'program')], [['htb', 'ingress', 'netem', 'pfifo', 'sfq', 'tbf'], ['cubic'], ['ip', 'iperf3', 'ping', 'tc']]);
   });
 });

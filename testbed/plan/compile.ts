@@ -3,7 +3,7 @@
  * same arguments give the same Plan, to the last digit.
  */
 
-import { changed, changedSides, defaults, expand, fixedDelay, pairId, sideOf, sides, trees, type Expanded, type Host, type Side, type Tree } from '../scenario/expand.js';
+import { changed, changedQueue, changedSides, defaults, expand, fixedDelay, pairId, sideOf, sides, trees, type Expanded, type Host, type Side, type Tree } from '../scenario/expand.js';
 import type { LinkFields } from '../scenario/link.js';
 import type { Scenario, Variant } from '../scenario/scenario.js';
 import { block, defaultRoute, subnet, type Subnet } from './addressing.js';
@@ -230,10 +230,11 @@ function planProbes(variant: Variant, expanded: Expanded, seed: number, endNs: n
   return probes;
 }
 
-/** Events in order of time. A wire event carries all values of the wire as they are then, since it replaces it whole. */
+/** Events in order of time. An event carries all values of the wire, or all parameters of the queue, as they are then: engines replace them whole. */
 function planEvents(variant: Variant, expanded: Expanded, links: readonly PlanLink[], wireRate: (name: string, rateBps: number | null) => number): PlanEvent[] {
   const direction = new Map(links.flatMap((link) => [[link.forward.name, link.forward], [link.reverse.name, link.reverse]] as const));
   const wires = new Map<string, WireValues>();
+  const queues = new Map<string, PlanQueue>();
   const plan: PlanEvent[] = [];
   const inOrder = [...(variant.events ?? [])].sort((a, b) => a.atNs - b.atNs); // stable: equal times in the file's order
   for (const event of inOrder) {
@@ -243,7 +244,11 @@ function planEvents(variant: Variant, expanded: Expanded, links: readonly PlanLi
           const name = directionName(cable.name, side);
           const value = change.value[side]!;
           if (change.field === 'rate') plan.push({ atNs: event.atNs, direction: name, set: { rateBps: value as number } });
-          else if (change.field === 'queue') plan.push({ atNs: event.atNs, direction: name, set: { queue: value as PlanQueue } });
+          else if (change.field === 'queue') {
+            const queue = changedQueue(queues.get(name) ?? direction.get(name)!.queue!, value as PlanQueue);
+            queues.set(name, queue);
+            plan.push({ atNs: event.atNs, direction: name, set: { queue } });
+          }
           else {
             const key = change.field === 'delay' ? 'delayNs' : change.field === 'jitter' ? 'jitterNs' : change.field;
             const before = wires.get(name) ?? wireValues(cable.fields, side);

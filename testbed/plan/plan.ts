@@ -170,7 +170,7 @@ export interface PlanEvent {
   readonly atNs: number;
   /** A direction's name: `BL1` or `BL1.reverse`. */
   readonly direction: string;
-  /** The new values; absent = unchanged. `wire` replaces the entry without `to`; `queue` changes parameters of the same kind. */
+  /** The new values; absent = unchanged. `wire` replaces the entry without `to`; `queue` has all parameters that are set then, of the same kind. */
   readonly set: {
     readonly rateBps?: number;
     readonly wire?: PlanWire;

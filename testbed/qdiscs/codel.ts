@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { zPackets, zTime } from '../units.js';
 import { decodeU32s, encodeParameters, parameterWords, u32At, type Parameter } from './parameters.js';
 import type { Qdisc } from './qdisc.js';
+import { positiveTimes, targetBelowInterval } from './schemas.js';
 
 /** In iproute2's order. */
 const parameters: readonly Parameter[] = [
@@ -16,9 +17,9 @@ const parameters: readonly Parameter[] = [
 
 export const codel: Qdisc = {
   kind: 'codel',
-  schema: z.strictObject({
+  schema: targetBelowInterval(positiveTimes(z.strictObject({
     limit: zPackets.optional(), target: zTime.optional(), interval: zTime.optional(), ecn: z.boolean().optional(), ce_threshold: zTime.optional(),
-  }),
+  }), 'target', 'interval')),
   encode: (params) => encodeParameters(parameters, params),
   tcWords: (params) => parameterWords(parameters, params),
   state: ['count', 'lastcount', 'ldelay', 'dropping', 'drop_next', 'drop_overlimit', 'ce_mark', 'maxpacket'],

@@ -8,7 +8,7 @@ import { attributeU8 } from '../linux/attributes.js';
 import { zPackets, zTime } from '../units.js';
 import { decodeU32s, encodeParameters, parameterWords, u32At, type Parameter } from './parameters.js';
 import type { Qdisc, QueueParams } from './qdisc.js';
-import { zBytes, zCount } from './schemas.js';
+import { positiveTimes, targetBelowInterval, zBytes, zCount } from './schemas.js';
 
 /** In iproute2's order; `ce_threshold_selector` comes between the two parts. */
 const first: readonly Parameter[] = [
@@ -33,7 +33,8 @@ function selectorOf(params: QueueParams): [value: number, mask: number] | undefi
 
 export const fqCodel: Qdisc = {
   kind: 'fq_codel',
-  schema: z.strictObject({
+  fixed: ['flows'], // fq_codel_change
+  schema: targetBelowInterval(positiveTimes(z.strictObject({
     limit: zPackets.optional(), flows: zCount(1, 65536).optional(), target: zTime.optional(), interval: zTime.optional(), quantum: zBytes.optional(),
     ecn: z.boolean().optional(), ce_threshold: zTime.optional(), memory_limit: zBytes.optional(), drop_batch: zCount(1, 0xffffffff).optional(),
     ce_threshold_selector: z.string().regex(selector, { error: 'expected VALUE/MASK of DS field bits, such as 0x01/0x01' })
@@ -41,7 +42,7 @@ export const fqCodel: Qdisc = {
   }).superRefine(({ quantum }, context) => {
     // FQ_CODEL_QUANTUM_MAX (pkt_sched.h); fq_codel_change raises anything below 256.
     if (quantum !== undefined && quantum > 1 << 20) context.addIssue({ code: 'custom', path: ['quantum'], message: 'expected at most 1MiB' });
-  }),
+  }), 'target', 'interval')),
   encode: (params) => {
     const chosen = selectorOf(params);
     return Buffer.concat([

@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { zPackets, zTime } from '../units.js';
 import { decodeU32s, encodeParameters, parameterWords, u32At, type Parameter } from './parameters.js';
 import type { Qdisc } from './qdisc.js';
-import { zBytes, zCount } from './schemas.js';
+import { positiveTimes, zBytes, zCount } from './schemas.js';
 
 /** In iproute2's order. */
 const parameters: readonly Parameter[] = [
@@ -27,14 +27,15 @@ const parameters: readonly Parameter[] = [
 
 export const fqPie: Qdisc = {
   kind: 'fq_pie',
+  fixed: ['flows'], // fq_pie_change
   nested: true,
-  schema: z.strictObject({
+  schema: positiveTimes(z.strictObject({
     limit: zPackets.optional(), flows: zCount(1, 65536).optional(), target: zTime.optional(), tupdate: zTime.optional(),
     alpha: zCount(1, 32).optional(), beta: zCount(1, 32).optional(), quantum: zBytes.refine((n) => n <= 1 << 20, { error: 'expected at most 1MiB' }).optional(), memory_limit: zBytes.optional(),
     /** Per cent: above it marks turn into drops. */
     ecn_prob: zCount(1, 99).optional(),
     ecn: z.boolean().optional(), bytemode: z.boolean().optional(), dq_rate_estimator: z.boolean().optional(),
-  }),
+  }), 'target', 'tupdate'),
   encode: (params) => encodeParameters(parameters, params),
   tcWords: (params) => parameterWords(parameters, params),
   state: ['packets_in', 'dropped', 'overlimit', 'overmemory', 'new_flow_count', 'new_flows_len', 'old_flows_len', 'memory_usage'],

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { zPackets, zTime } from '../units.js';
 import { decodeU32s, encodeParameters, parameterWords, u32At, u64At, type Parameter } from './parameters.js';
 import type { Qdisc } from './qdisc.js';
-import { zCount } from './schemas.js';
+import { positiveTimes, zCount } from './schemas.js';
 
 /** In iproute2's order. alpha and beta are in sixteenths. */
 const parameters: readonly Parameter[] = [
@@ -20,10 +20,10 @@ const parameters: readonly Parameter[] = [
 
 export const pie: Qdisc = {
   kind: 'pie',
-  schema: z.strictObject({
+  schema: positiveTimes(z.strictObject({
     limit: zPackets.optional(), target: zTime.optional(), tupdate: zTime.optional(), alpha: zCount(1, 32).optional(), beta: zCount(1, 32).optional(),
     ecn: z.boolean().optional(), bytemode: z.boolean().optional(), dq_rate_estimator: z.boolean().optional(),
-  }),
+  }), 'target', 'tupdate'),
   encode: (params) => encodeParameters(parameters, params),
   tcWords: (params) => parameterWords(parameters, params),
   /** `avg_dq_rate` in bytes/s, 0 without the estimator. */

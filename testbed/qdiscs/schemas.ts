@@ -1,7 +1,7 @@
 /** Building blocks of the qdiscs' schemas: ranges the kernel or tc would refuse, with the field's own words. */
 
 import { z } from 'zod';
-import { zPackets, zSize } from '../units.js';
+import { formatTime, zPackets, zSize } from '../units.js';
 
 /** A whole number in a range. */
 export const zCount = (min: number, max: number) => {
@@ -20,6 +20,32 @@ export const zBytesOrPackets = z.union([
     .transform((text) => `${Number.parseInt(text, 10)}p`),
 ]);
 export { zPackets };
+
+/** µs in 32 bits: what a time of a qdisc may be, ns. */
+const longest = 0xffffffff * 1000;
+
+/** `schema`, refusing times of 0 (tc would silently keep the default) and ones that do not fit its 32 bits of µs. */
+export function positiveTimes<Schema extends z.ZodObject>(schema: Schema, ...keys: readonly string[]): Schema {
+  return schema.superRefine((given, context) => {
+    for (const key of keys) {
+      const ns = (given as Readonly<Record<string, unknown>>)[key];
+      if (typeof ns !== 'number') continue;
+      if (ns < 1000) context.addIssue({ code: 'custom', path: [key], message: `expected a ${key} of at least 1us, such as 5ms` });
+      if (ns > longest) context.addIssue({ code: 'custom', path: [key], message: `expected a ${key} of at most 4294s` });
+    }
+  });
+}
+
+/** `schema` of a CoDel, refusing a target at or above the interval: RFC 8289, section 4.3, has it at 5 to 10 % of it. Defaults in ns. */
+export function targetBelowInterval<Schema extends z.ZodObject>(schema: Schema, defaultTarget = 5e6, defaultInterval = 100e6): Schema {
+  return schema.superRefine((given, context) => {
+    const { target, interval } = given as { readonly target?: number; readonly interval?: number };
+    if ((target === undefined && interval === undefined) || (target ?? defaultTarget) < (interval ?? defaultInterval)) return;
+    // At the one the user wrote.
+    if (target === undefined) context.addIssue({ code: 'custom', path: ['interval'], message: `expected interval above target (${formatTime(defaultTarget)} by default)` });
+    else context.addIssue({ code: 'custom', path: ['target'], message: `expected target below interval (${formatTime(interval ?? defaultInterval)}${interval === undefined ? ' by default' : ''})` });
+  });
+}
 
 /** `20p` → 20; undefined for a number of bytes. */
 export function packetsOf(value: number | boolean | string | undefined): number | undefined {

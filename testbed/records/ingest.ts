@@ -189,7 +189,7 @@ async function writeFlows(database: Database, runDir: string, plan: Plan, warn: 
     text(flow.class); text(flow.kind); text(flow.tool); text(flow.transport); text(flow.src); text(flow.dst); text(flow.cc);
     appender.appendBoolean(flow.ecn);
     count(flow.baseRttNs); count(row?.t_start); count(row?.t_connected); count(row?.t_end);
-    count(row?.bytes); count(row?.bytes_sent); count(row?.packets_sent); count(row?.packets_lost);
+    count(row?.bytes); count(row?.bytes_sent); count(row?.packets_sent); count(row?.packets_lost); count(row?.packets_duplicated);
     count(ownEnd ? row.t_end! - row.t_start! : null);
     count(row?.bytes_at_warmup); count(row?.bytes_at_end);
     count(row?.retransmits); count(row?.retransmits_at_warmup); count(row?.retransmits_at_end);

@@ -67,6 +67,7 @@ export interface FlowRow {
   readonly bytes_sent: number | null;
   readonly packets_sent: number | null;
   readonly packets_lost: number | null;
+  readonly packets_duplicated: number | null;
   readonly bytes_at_warmup: number | null;
   readonly bytes_at_end: number | null;
   readonly retransmits: number | null;

@@ -189,7 +189,7 @@ export function writeSyntheticRaw(runDir: string, options: SyntheticOptions): Pl
     const share = short ? flow.bytes! : (plan.durationNs * rateBps * Math.min(1, load)) / 8e9 / flows;
     return {
       id: flow.id, t_start: flow.startNs, t_connected: flow.startNs + 51e6, t_end: short ? flow.startNs + 200e6 + (flow.id % 10) * 10e6 : null, bytes: Math.round(short ? share : share * 1.1),
-      bytes_sent: null, packets_sent: null, packets_lost: null, bytes_at_warmup: short ? null : Math.round(share * 0.1), bytes_at_end: short ? null : Math.round(share * 1.1),
+      bytes_sent: null, packets_sent: null, packets_lost: null, packets_duplicated: null, bytes_at_warmup: short ? null : Math.round(share * 0.1), bytes_at_end: short ? null : Math.round(share * 1.1),
       retransmits: short ? 0 : 12 + flow.id, retransmits_at_warmup: short ? null : 2, retransmits_at_end: short ? null : 12 + flow.id,
       status: short && flow.startNs + 300e6 < endNs ? 'complete' : 'running', error: null,
     };

@@ -9,7 +9,7 @@ const digits = (value: number): string => {
 };
 export const dash = '–';
 
-export const formatMs = (ms: number | null | undefined): string => (ms === null || ms === undefined ? dash : `${digits(ms)} ms`);
+export const formatMs = (ms: number | null | undefined): string => (ms === null || ms === undefined ? dash : Math.abs(ms) >= 1e4 ? `${digits(ms / 1e3)} s` : `${digits(ms)} ms`);
 export const formatSeconds = (s: number | null | undefined): string => (s === null || s === undefined ? dash : s < 1 ? `${digits(s * 1e3)} ms` : `${digits(s)} s`);
 export const formatPercent = (ratio: number | null | undefined): string => (ratio === null || ratio === undefined ? dash : `${digits(ratio * 100)} %`);
 export const formatNumber = (value: number | null | undefined): string => (value === null || value === undefined ? dash : digits(value));
@@ -26,6 +26,13 @@ export function formatVaried(varied: Readonly<Record<string, string>>): string {
   const keys = Object.keys(varied);
   return Object.entries(varied).map(([key, value]) => `${keys.filter((other) => last(other) === last(key)).length > 1 ? key : last(key)}=${value}`).join(', ');
 }
+
+/** `1 flow`, `2 flows`. */
+export const counted = (count: number, thing: string): string => `${formatCount(count)} ${thing}${count === 1 ? '' : 's'}`;
+
+/** `uml:6.12 · Linux 6.12.117`, or the simulator. */
+export const machineText = (run: { readonly engine: string; readonly machine: string; readonly kernel: { readonly release: string | null } | null }): string =>
+  (run.engine === 'sim' ? 'simulator' : [run.machine, ...(run.kernel?.release ? [`Linux ${run.kernel.release}`] : [])].join(' · '));
 
 /** `93.7 … 193 ms`: the unit once when both have it. */
 export function formatRange(low: string, high: string): string {

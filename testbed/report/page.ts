@@ -21,21 +21,26 @@ p{margin:0 0 8px}a{color:var(--link)}.dim,figcaption p{color:var(--dim)}
 .tiles{display:grid;grid-template-columns:repeat(auto-fill,minmax(158px,1fr));gap:10px;margin-top:16px}
 .tile{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:9px 12px}.tile b{display:block;font-size:1.3rem;line-height:1.25;font-variant-numeric:tabular-nums}.tile span{color:var(--dim);font-size:.82rem}
 .plots{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,370px),1fr));gap:14px}
+.wide{grid-template-columns:repeat(auto-fill,minmax(min(100%,460px),1fr))}
 figure{margin:0;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:11px 10px 9px;min-width:0}figcaption p{font-size:.8rem;line-height:1.35;margin:1px 0 2px}
 figure svg{display:block;width:100%;height:auto}
 svg text{fill:var(--text);font-family:inherit}.tick{font-size:11.5px;fill:var(--dim)!important}.label,.row{font-size:12.5px}.note{fill:var(--dim);font-size:11.5px}
 .grid{stroke:var(--line);fill:none}.axis{stroke:var(--axis);fill:none}.line{stroke-width:1.6;stroke-linejoin:round}.thin{stroke-width:1;opacity:.75}.band{opacity:.22}.outside{fill:var(--shade)}
+.mark{stroke:var(--text);stroke-width:1;stroke-dasharray:3 3;opacity:.6;fill:none}.mark-label{font-size:11px;paint-order:stroke;stroke:var(--card);stroke-width:3px;stroke-linejoin:round}
 .whisker{stroke-width:1.6;fill:none}.box{fill-opacity:.3;stroke-width:1.4}.median{stroke:var(--text);stroke-width:2.2}.value{fill:none;opacity:.7}
 .wire{stroke:var(--axis);stroke-width:1.6;fill:none}.router{fill:var(--bg);stroke:var(--s1);stroke-width:2}.hosts{fill:var(--bg);stroke:var(--line)}
 .legend{display:flex;flex-wrap:wrap;gap:2px 12px;margin:5px 0 0;padding:0 0 0 4px;list-style:none;font-size:.82rem}.legend li{display:flex;align-items:center;gap:5px;overflow-wrap:anywhere}.legend svg{width:22px;height:8px;flex:none}
 .scroll{overflow-x:auto;max-width:100%}.topology{width:100%;height:auto;display:block}
-table{border-collapse:collapse;font-size:.88rem;font-variant-numeric:tabular-nums}th,td{padding:4px 10px 4px 0;text-align:right;border-bottom:1px solid var(--line);vertical-align:top}
-th:first-child,td:first-child{text-align:left}thead th{font-weight:600;color:var(--dim)}tbody th{font-weight:400}td small{color:var(--dim);display:block;white-space:nowrap}
-.pairs td,.pairs th{text-align:left;overflow-wrap:anywhere}.pairs th{color:var(--dim);white-space:nowrap;padding-right:16px}
+table{border-collapse:collapse;font-size:.88rem;font-variant-numeric:tabular-nums}th,td{padding:4px 12px 4px 0;text-align:right;border-bottom:1px solid var(--line);vertical-align:top;white-space:nowrap}
+th:first-child,td:first-child{text-align:left;position:sticky;left:0;background:var(--bg)}thead th{font-weight:600;color:var(--dim)}tbody th{font-weight:400}td small{color:var(--dim);display:block;white-space:nowrap}
+.words td,.words th{text-align:left;padding-right:18px}.words td{white-space:normal}.plots+.plots{margin-top:14px}table+p{margin-top:6px}.scroll+.scroll{margin-top:14px}
+.pairs td,.pairs th{text-align:left;overflow-wrap:anywhere;white-space:normal}.pairs th{color:var(--dim);white-space:nowrap;padding-right:16px}
 .columns{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,340px),1fr));gap:12px 28px;align-items:start}
+.tables{display:flex;flex-wrap:wrap;gap:18px 28px;align-items:flex-start}.tables>div{max-width:100%;min-width:0}
 details{margin-top:10px}summary{cursor:pointer;color:var(--link)}pre{overflow-x:auto;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:10px;font-size:.8rem}
 @media (max-width:480px){main{padding:14px 12px 32px}table{font-size:.8rem}th,td{padding-right:7px}h1{font-size:1.3rem}}
-@media print{figure{break-inside:avoid}}
+@media (min-width:1000px){.wide .tick,.wide .mark-label{font-size:9px}.wide .label{font-size:9.5px}.wide .line{stroke-width:1.2}}
+@media print{figure,tr{break-inside:avoid}.plots{display:block}figure{margin-bottom:12px}}
 `;
 
 export function page(title: string, body: string): string {
@@ -47,9 +52,10 @@ export function page(title: string, body: string): string {
 export type Cell = string | { readonly html: string };
 const cell = (value: Cell): string => (typeof value === 'string' ? escapeHtml(value) : value.html);
 
-export function table(head: readonly Cell[], body: readonly (readonly Cell[])[]): string {
+/** @param words columns of words: to the left, as they are read */
+export function table(head: readonly Cell[], body: readonly (readonly Cell[])[], words = false): string {
   if (body.length === 0) return '';
-  return `<div class="scroll"><table><thead><tr>${head.map((value) => `<th scope="col">${cell(value)}</th>`).join('')}</tr></thead><tbody>`
+  return `<div class="scroll"><table${words ? ' class="words"' : ''}><thead><tr>${head.map((value) => `<th scope="col">${cell(value)}</th>`).join('')}</tr></thead><tbody>`
     + `${body.map((row) => `<tr>${row.map((value, index) => (index === 0 ? `<th scope="row">${cell(value)}</th>` : `<td>${cell(value)}</td>`)).join('')}</tr>`).join('')}</tbody></table></div>`;
 }
 

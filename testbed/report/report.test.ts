@@ -5,6 +5,7 @@ import * as path from 'node:path';
 import { computeMetrics } from '../analysis/metrics.js';
 import { summarise } from '../analysis/summary.js';
 import { UserError } from '../errors.js';
+import type { Plan } from '../plan/plan.js';
 import { ingest } from '../records/ingest.js';
 import { writeRunJson } from '../records/run-json.js';
 import type { RunJson } from '../records/run-json.js';
@@ -12,7 +13,8 @@ import { runJson, writeSyntheticRaw } from '../records/synthetic-raw.js';
 import type { SyntheticOptions } from '../records/synthetic-raw.js';
 import { formatBps, formatCount, formatMs, formatPercent, formatSeconds } from './format.js';
 import { writeReport } from './report.js';
-import { linePlot, ticks } from './svg.js';
+import { niceBin } from './series.js';
+import { farApart, linePlot, logTicks, ticks } from './svg.js';
 import { runTable, summaryTable, textTable } from './terminal.js';
 
 /** Tags that are opened are closed, in order: enough to know that no text broke the markup. */
@@ -35,8 +37,9 @@ describe('report', function reportTests() {
   beforeEach(() => { folder = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-report-')); });
   afterEach(() => { fs.rmSync(folder, { recursive: true, force: true }); });
 
-  async function makeRun(dir: string, options: SyntheticOptions, over: Partial<RunJson> | null = {}): Promise<string> {
-    const plan = writeSyntheticRaw(dir, options);
+  async function makeRun(dir: string, options: SyntheticOptions, over: Partial<RunJson> | null = {}, alter: (plan: Plan) => Plan = (plan) => plan): Promise<string> {
+    const plan = alter(writeSyntheticRaw(dir, options));
+    fs.writeFileSync(path.join(dir, 'raw', 'plan.json'), JSON.stringify(plan));
     await ingest(dir);
     if (over !== null) writeRunJson(dir, runJson({ name: plan.name, seed: plan.seed, varied: plan.varied, ...over }));
     await computeMetrics(dir);
@@ -82,6 +85,45 @@ describe('report', function reportTests() {
     const html = await makeRun(folder, { packets: 2000, captures: false, load: 1.05 });
     assert.match(html, /From the sampled backlog/);
     assert.ok(titles(html).includes('Queueing delay over time') && titles(html).includes('Throughput per flow'));
+  });
+
+  it('marks what changes while a run goes with a line and a word in each plot over time, and lists it', async () => {
+    const events: Plan['events'] = [
+      { atNs: 0.5e9, direction: 'BL1', set: { rateBps: 5e6 } }, { atNs: 0.5e9, direction: 'BL1.reverse', set: { rateBps: 5e6 } },
+      { atNs: 1e9, direction: 'BL1', set: { wire: { delayNs: 20e6, jitterNs: 0, loss: 0.01, duplicate: 0, reorder: 0, limitPackets: 9 } } },
+      { atNs: 1.2e9, direction: 'BL1', set: { queue: { kind: 'pfifo', in: 'kernel', params: { limit: 7 } } } },
+    ];
+    const html = await makeRun(folder, { packets: 3000, load: 1.1, limitPackets: 40 }, {}, (plan) => ({ ...plan, events, links: plan.links.map((link) => (link.name === 'BL1' ? { ...link, reverse: { ...link.reverse, rateBps: 1e6 } } : link)) }));
+    assertWellFormed(html);
+    for (const title of ['Queueing delay over time', 'Backlog over time', 'Drops over time', 'Throughput per flow', 'Congestion window', 'Probe round trip']) {
+      const figure = html.slice(html.indexOf(`<h3>${title}</h3>`), html.indexOf('</figure>', html.indexOf(`<h3>${title}</h3>`)));
+      assert.equal(figure.match(/class="mark"/g)?.length, 3, title);
+      for (const word of ['BL1 5 Mbit/s', 'BL1 delay 20 ms, loss 1 %', 'BL1 pfifo changed']) assert.ok(figure.includes(`>${word}</text>`), `${title}: ${word}`);
+    }
+    for (const [at, event] of [['0.5 s', 'BL1: rate 5 Mbit/s'], ['1 s', 'BL1: delay 20 ms, loss 1 %'], ['1.2 s', 'BL1: pfifo limit 7']]) assert.ok(html.includes(`<th scope="row">${at}</th><td>${event}</td>`), event);
+    assert.ok(html.includes('→ 20 Mbit/s') && html.includes('← 1 Mbit/s'), 'both rates of an asymmetric link');
+    assert.match(html, /drops in \d+ ms/);
+  });
+
+  it('shows delays far apart on a logarithmic axis, in the order of the scenario’s vary, and what machine and kernel they are of', async () => {
+    const scenario = { variants: [{ varied: { queue: 'pfifo' } }, { varied: { queue: 'codel' } }] };
+    await makeRun(path.join(folder, 'a'), { packets: 4000, limitPackets: 3, load: 1.2, varied: { queue: 'codel' } }, { scenario });
+    await makeRun(path.join(folder, 'b'), { packets: 4000, limitPackets: 200, load: 1.2, varied: { queue: 'pfifo' } }, { scenario });
+    const summary = await summarise(folder);
+    assert.deepEqual(summary.combinations.map(({ varied }) => varied['queue']), ['pfifo', 'codel']);
+    const html = fs.readFileSync(await writeReport(folder), 'utf8');
+    assertWellFormed(html);
+    assert.match(html, /BL1 queueing delay, cumulative<\/h3><p>Packets of one seed, to the 99th percentile\. Logarithmic\./);
+    assert.ok(titles(html).includes('BL1 queueing delay over time'));
+    assert.match(html, /<li>uml:6\.12 · Linux 6\.12\.117 · virtual time<\/li>/);
+    assert.doesNotMatch(html, /NaN|undefined|Infinity|engine kernel/);
+  });
+
+  it('says a message once, on the page and in the terminal', async () => {
+    const over = { status: 'failed', error: 'iperf3 is missing', findings: [{ level: 'failed', rule: 'tool-missing', message: 'iperf3 is missing' }] } as const;
+    const html = await makeRun(folder, { packets: 300 }, over);
+    for (const text of [html, runTable(null, runJson(over))]) assert.equal(text.match(/iperf3 is missing/g)?.length, 1, text.slice(0, 2000));
+    assert.doesNotMatch(runTable(null, runJson(over), false), /iperf3 is missing/);
   });
 
   it('lets no name of the user’s into the markup', async () => {
@@ -133,6 +175,14 @@ describe('plots', () => {
     assert.deepEqual(ticks(0, 0.03, 3), [0, 0.01, 0.02, 0.03]);
     assert.deepEqual(ticks(5, 5), [5]);
   });
+  it('put them on 1, 2 and 5 times powers of ten where the axis is logarithmic, which it is for values more than ten times apart', () => {
+    assert.deepEqual(logTicks(1, 100), [1, 2, 5, 10, 20, 50, 100]);
+    assert.deepEqual(logTicks(0.01, 900), [0.01, 0.1, 1, 10, 100]);
+    assert.deepEqual([farApart([1, 11]), farApart([1, 10]), farApart([0, 100]), farApart([5])], [true, false, false, false]);
+  });
+  it('count drops in intervals a reader has a word for', () => {
+    assert.deepEqual([0.3e6, 11e6, 667e6, 4.1e9, 12e9, 31e9, 5e12].map((ns) => niceBin(ns) / 1e9), [0.001, 0.02, 1, 5, 15, 60, 7200]);
+  });
   it('draw equal values and gaps without breaking, and nothing where there is no line', () => {
     const plot = (points: [number, number | null][]): string => linePlot({ title: 't', x: { label: 'x' }, y: { label: 'y' }, series: [{ name: 's', colour: 0, points }] });
     assert.equal(plot([[1, 5]]), '');
@@ -144,7 +194,7 @@ describe('plots', () => {
 
 describe('figures for people', () => {
   it('have three digits and a unit', () => {
-    assert.deepEqual([formatMs(5.1234), formatMs(0), formatMs(null), formatSeconds(0.25), formatSeconds(2.5), formatPercent(0.8349), formatBps(19.87e6), formatBps(12), formatCount(1234567)],
-      ['5.12 ms', '0 ms', '–', '250 ms', '2.5 s', '83.5 %', '19.9 Mbit/s', '12 bit/s', '1\u202f234\u202f567']);
+    assert.deepEqual([formatMs(5.1234), formatMs(0), formatMs(21100), formatMs(null), formatSeconds(0.25), formatSeconds(2.5), formatPercent(0.8349), formatBps(19.87e6), formatBps(12), formatCount(1234567)],
+      ['5.12 ms', '0 ms', '21.1 s', '–', '250 ms', '2.5 s', '83.5 %', '19.9 Mbit/s', '12 bit/s', '1\u202f234\u202f567']);
   });
 });

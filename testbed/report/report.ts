@@ -13,13 +13,14 @@ import { readMetrics, runsOf } from '../analysis/summary.js';
 import { readPlan } from '../records/ingest.js';
 import { readRunJson } from '../records/run-json.js';
 import type { RunJson } from '../records/run-json.js';
-import { formatBps, formatCount, formatMs, formatNumber, formatPercent, formatSeconds, formatVaried } from './format.js';
+import { eventList, eventMarks } from './events.js';
+import { formatBps, counted, formatCount, formatMs, formatNumber, formatPercent, formatSeconds, formatVaried, machineText } from './format.js';
 import { page, pairs, table } from './page.js';
 import type { Cell } from './page.js';
 import { cdfLevels, readSeries } from './series.js';
 import type { RunSeries } from './series.js';
 import { writeSetReport } from './set-report.js';
-import { barPlot, boxPlot, colours, escapeHtml, linePlot } from './svg.js';
+import { barPlot, boxPlot, colours, escapeHtml, linePlot, shortestShown } from './svg.js';
 import type { Series } from './svg.js';
 import { topologySketch } from './topology-sketch.js';
 
@@ -63,8 +64,7 @@ const trim = (seconds: number): string => String(Number(seconds.toPrecision(4)))
 function header(plan: Plan, run: RunJson | null, metrics: Metrics | null): string {
   const chips = [
     ...Object.entries(plan.varied).map(([key, value]) => `${key} = ${value}`),
-    run === null ? null : `${run.machine}${run.kernel?.release ? ` · Linux ${run.kernel.release}` : ''}`,
-    run === null ? null : `${run.clock} time`, `seed ${plan.seed}`,
+    run === null ? null : `${machineText(run)} · ${run.clock} time`, `seed ${plan.seed}`,
     metrics === null ? null : `window ${trim(metrics.windowS[0])}–${trim(metrics.windowS[1])} s`,
   ].filter((chip) => chip !== null);
   return `<h1>${escapeHtml(plan.name)}</h1><ul class="chips">${chips.map((chip) => `<li>${escapeHtml(chip)}</li>`).join('')}</ul>`;
@@ -79,7 +79,7 @@ function state(run: RunJson | null, metrics: Metrics | null): string {
   const parts: string[] = [];
   if (run === null) parts.push('<div class="state warn"><strong>run.json is missing</strong>Whether this run may be counted is not known.</div>');
   else if (run.status === 'invalid') parts.push(`<div class="state bad" role="alert"><strong>Invalid: do not use these figures</strong>${list('invalid')}</div>`);
-  else if (run.status === 'failed') parts.push(`<div class="state bad" role="alert"><strong>Failed</strong>${escapeHtml(run.error ?? '')}${list('failed')}${list('invalid')}</div>`);
+  else if (run.status === 'failed') parts.push(`<div class="state bad" role="alert"><strong>Failed</strong>${findings.some(({ message }) => message === run.error) ? '' : escapeHtml(run.error ?? '')}${list('failed')}${list('invalid')}</div>`);
   else if (run.status === 'incomplete' || run.status === 'running') {
     parts.push(`<div class="state bad" role="alert"><strong>Incomplete: this run did not reach its end and is not counted</strong>${escapeHtml(run.error ?? 'What was recorded until then is shown.')}${list('invalid')}</div>`);
   }
@@ -103,20 +103,27 @@ function tiles(metrics: Metrics): string {
       [formatMs(bottleneck.queueDelayMs.p99), `${name} queueing, p99`], [formatPercent(bottleneck.lossRatio), `${name} loss`]);
   }
   for (const [name, flows] of Object.entries(metrics.classes).slice(0, 4)) {
-    list.push(flows.fctS.n > 0 ? [formatSeconds(flows.fctS.p50), `${name} completion, median`] : [formatBps(flows.goodputBps), `${name} goodput, ${flows.flows} flow${flows.flows === 1 ? '' : 's'}`]);
+    list.push(flows.fctS.n > 0 ? [formatSeconds(flows.fctS.p50), `${name} completion, median`] : [formatBps(flows.goodputBps), `${name} goodput, ${counted(flows.flows, 'flow')}`]);
   }
   return `<div class="tiles">${list.map(([value, label]) => `<div class="tile"><b>${escapeHtml(value)}</b><span>${escapeHtml(label)}</span></div>`).join('')}</div>`;
 }
 
 function plots(plan: Plan, series: RunSeries, metrics: Metrics | null): string {
   const time = { label: 'time, s', min: 0, max: series.endS };
+  const marks = eventMarks(plan).map(({ atS, short }) => ({ at: atS, label: short }));
   const outside: [number, number][] = series.window.open > 0 ? [[0, series.window.open / 1e9]] : [];
   const middle = (t: number, binS: number): number => Math.min(series.endS, t + binS / 2);
   const names = [...new Set([...series.delays.map((row) => row.bottleneck), ...series.backlogs.map((row) => row.bottleneck)])].sort();
   const order = [...names.filter((name) => !name.endsWith('.reverse')), ...names.filter((name) => name.endsWith('.reverse'))];
   const colourOf = (name: string): number => order.indexOf(name);
   // A direction that never queues would only hide the others' scale.
-  const queueing = order.filter((name) => series.delays.some((row) => row.bottleneck === name));
+  const p99 = new Map(series.cdfs.map((cdf) => [cdf.bottleneck, cdf.ms[cdfLevels.indexOf(0.99)]!]));
+  const worst = Math.max(0, ...p99.values());
+  const idle = order.filter((name) => (p99.get(name) ?? Infinity) < 0.01 * worst);
+  const idleCaption = idle.length === 0 ? '' : ` Not drawn: ${idle.join(', ')}, where 99 % of packets waited less than ${formatMs(0.01 * worst)}.`;
+  const shownNames = order.filter((name) => !idle.includes(name));
+  const queueing = shownNames.filter((name) => series.delays.some((row) => row.bottleneck === name));
+  const cdfs = series.cdfs.filter((cdf) => shownNames.includes(cdf.bottleneck));
   const classNames = [...new Set(plan.flows.map((flow) => flow.class))];
   const classColour = (flow: number): number => classNames.indexOf(plan.flows[flow]!.class);
   const longFlows = plan.flows.filter((flow) => flow.kind !== 'short').length;
@@ -124,28 +131,32 @@ function plots(plan: Plan, series: RunSeries, metrics: Metrics | null): string {
 
   const made: [string, string][] = [];
   made.push(['queueing delay', linePlot({
-    title: 'Queueing delay over time', x: time, y: { label: 'queueing delay, ms', min: 0 }, outside,
-    caption: series.delaySource === 'packets' ? `Median, band 5th to 95th percentile, of ${series.stride > 1 ? `every ${series.stride}th packet` : 'all packets'}.` : 'From the sampled backlog and the rate (no packet records).',
+    title: 'Queueing delay over time', x: time, y: { label: 'queueing delay, ms', min: 0 }, outside, marks,
+    caption: series.delaySource === 'packets' ? `Median, band 5th to 95th percentile, of ${series.stride > 1 ? `every ${series.stride}th packet` : 'all packets'}.${idleCaption}` : `From the sampled backlog and the rate (no packet records).${idleCaption}`,
     series: queueing.map((name): Series => {
       const rows = series.delays.filter((row) => row.bottleneck === name);
       return { name, colour: colourOf(name), points: rows.map((row) => [middle(row.t, series.delayBinS), row.p50]), band: rows.map((row) => [middle(row.t, series.delayBinS), row.p5, row.p95]) };
     }),
   })]);
-  const tail = Math.max(0, ...series.cdfs.map((cdf) => cdf.ms[cdfLevels.indexOf(0.999)]!));
+  const tail = Math.max(0, ...cdfs.map((cdf) => cdf.ms[cdfLevels.indexOf(0.999)]!));
+  // Where the tail is far from the median, a linear axis shows the one or the other.
+  const middles = cdfs.map((cdf) => cdf.ms[cdfLevels.indexOf(0.5)]!).filter((ms) => ms > 0);
+  const log = middles.length > 0 && tail > 10 * Math.min(...middles);
+  const [from, to] = [log ? Math.max(shortestShown, tail / 2000, Math.min(...middles) / 20) : 0, tail > 0 ? tail : 1];
   made.push(['its distribution', linePlot({
-    title: 'Queueing delay, cumulative', x: { label: 'queueing delay, ms', min: 0, max: tail > 0 ? tail : 1 }, y: { label: 'share of packets', min: 0, max: 1 },
-    caption: `Measurement window${series.stride > 1 ? `, every ${series.stride}th packet` : ''}: ${series.cdfs.map((cdf) => `${cdf.bottleneck} ${formatCount(cdf.n)}`).join(', ')} ${series.delaySource === 'packets' ? 'packets' : 'samples'}.`,
-    series: series.cdfs.map((cdf) => ({ name: cdf.bottleneck, colour: colourOf(cdf.bottleneck), points: cdf.ms.map((ms, index) => [Math.min(ms, tail > 0 ? tail : 1), cdfLevels[index]!] as const) })),
+    title: 'Queueing delay, cumulative', x: { label: 'queueing delay, ms', min: from, max: to, log }, y: { label: 'share of packets', min: 0, max: 1 },
+    caption: `Measurement window${series.stride > 1 ? `, every ${series.stride}th packet` : ''}: ${cdfs.map((cdf) => `${cdf.bottleneck} ${formatCount(cdf.n)}`).join(', ')} ${series.delaySource === 'packets' ? 'packets' : 'samples'}.${log ? ' Logarithmic.' : ''}`,
+    series: cdfs.map((cdf) => ({ name: cdf.bottleneck, colour: colourOf(cdf.bottleneck), points: cdf.ms.map((ms, index) => [Math.min(Math.max(ms, from), to), cdfLevels[index]!] as const) })),
   })]);
   made.push(['backlog', linePlot({
-    title: 'Backlog over time', x: time, y: { label: 'packets waiting', min: 0 }, outside, caption: 'Mean of the samples, band least to most.',
-    series: order.filter((name) => series.backlogs.some((row) => row.bottleneck === name)).map((name): Series => {
+    title: 'Backlog over time', x: time, y: { label: 'packets waiting', min: 0 }, outside, marks, caption: 'Mean of the samples, band least to most.',
+    series: shownNames.filter((name) => series.backlogs.some((row) => row.bottleneck === name)).map((name): Series => {
       const rows = series.backlogs.filter((row) => row.bottleneck === name);
       return { name, colour: colourOf(name), points: rows.map((row) => [middle(row.t, series.delayBinS), row.mean]), band: rows.map((row) => [middle(row.t, series.delayBinS), row.low, row.high]) };
     }),
   })]);
   made.push(['drops', barPlot({
-    title: 'Drops over time', x: time, y: { label: `drops in ${formatNumber(series.dropBinS)} s`, min: 0 }, outside,
+    title: 'Drops over time', x: time, y: { label: `drops in ${formatSeconds(series.dropBinS)}`, min: 0 }, outside, marks,
     series: order.map((name) => ({ name, colour: colourOf(name), bars: series.dropBins.filter((row) => row.bottleneck === name).map((row) => ({ x: row.t, width: series.dropBinS, value: row.drops })) })),
   })]);
   const perFlow = (rows: RunSeries['cwnds'], scale: number, binS: number): Series[] => [...new Set(rows.map((row) => row.flow))].map((flow, index, all) => ({
@@ -153,13 +164,13 @@ function plots(plan: Plan, series: RunSeries, metrics: Metrics | null): string {
     points: rows.filter((row) => row.flow === flow).map((row) => [middle(row.t, binS), row.value / scale] as const),
   }));
   made.push(['throughput', linePlot({
-    title: 'Throughput per flow', x: time, y: { label: 'Mbit/s', min: 0 }, outside,
+    title: 'Throughput per flow', x: time, y: { label: 'Mbit/s', min: 0 }, outside, marks,
     caption: [series.throughputSource === 'packets' ? 'IP bytes that left the last bottleneck.' : 'Payload acknowledged.', perFlowCaption].filter(Boolean).join(' '),
     series: perFlow(series.throughputs, 1e6, series.throughputBinS),
   })]);
   const cwndFlows = [...new Set(series.cwnds.map((row) => row.flow))];
   made.push(['congestion window', linePlot({
-    title: 'Congestion window', x: time, y: { label: 'cwnd, packets', min: 0 }, outside,
+    title: 'Congestion window', x: time, y: { label: 'cwnd, packets', min: 0 }, outside, marks,
     ...(cwndFlows.length > colours ? { caption: `The first ${colours} of ${cwndFlows.length} flows.` } : {}),
     series: perFlow(series.cwnds.filter((row) => cwndFlows.indexOf(row.flow) < colours), 1, 0).map((line) => ({ ...line, step: true })),
   })]);
@@ -170,7 +181,7 @@ function plots(plan: Plan, series: RunSeries, metrics: Metrics | null): string {
   made.push(['flow completion time', boxPlot({ title: 'Flow completion time', x: { label: 'flow completion time, s' }, boxes, caption: 'Whiskers 5th to 95th percentile, box 25th to 75th, bar median.' })]);
   const probeNames = [...new Set(series.probes.map((row) => row.probe))];
   made.push(['probe delay', linePlot({
-    title: 'Probe round trip', x: time, y: { label: 'round-trip time, ms' }, outside, caption: 'Median; band up to the 95th percentile.',
+    title: 'Probe round trip', x: time, y: { label: 'round-trip time, ms', min: 0 }, outside, marks, caption: 'Median; band up to the 95th percentile.',
     series: probeNames.map((name, index): Series => {
       const rows = series.probes.filter((row) => row.probe === name);
       return { name, colour: index, points: rows.map((row) => [middle(row.t, series.delayBinS), row.p50]), band: rows.map((row) => [middle(row.t, series.delayBinS), row.p50, row.p95]) };
@@ -231,7 +242,7 @@ function figures(metrics: Metrics): string {
       row('One way back, median', probes, (p) => spread(p.owdReverseMs, formatMs)),
     ]),
   ];
-  return `<div class="columns">${drawn.filter((part) => part !== '').map((part) => `<div>${part}</div>`).join('')}</div>`;
+  return `<div class="tables">${drawn.filter((part) => part !== '').map((part) => `<div>${part}</div>`).join('')}</div>`;
 }
 
 function whatRan(plan: Plan, run: RunJson | null): string {
@@ -244,7 +255,7 @@ function whatRan(plan: Plan, run: RunJson | null): string {
   });
   if (kinds.length > 0) list.push(['Traffic', kinds.join('; ')]);
   if (run !== null) {
-    list.push(['Engine', run.engine], ['Machine', `${run.machine}, ${run.clock} time${run.hosts === undefined ? '' : `, hosts: ${run.hosts}`}`]);
+    list.push(['Machine', `${machineText(run)}, ${run.clock} time${run.hosts === undefined ? '' : `, hosts: ${run.hosts}`}`]);
     if (run.kernel !== null) list.push(['Kernel', `${run.kernel.release ?? 'unknown'}${run.kernel.config === undefined ? '' : ` (config ${run.kernel.config})`}`]);
     list.push(['Plan', run.planHash.slice(0, 16)], ['Code', run.gitCommit?.slice(0, 12) ?? 'unknown'], ['Started', run.started], ['Ended', run.ended ?? '–'], ['Status', run.status]);
     const tools = Object.entries(run.toolVersions);
@@ -252,12 +263,13 @@ function whatRan(plan: Plan, run: RunJson | null): string {
     const counts = Object.entries(run.counts);
     if (counts.length > 0) list.push(['Records', counts.map(([name, count]) => `${name} ${formatCount(count)}`).join(', ')]);
   }
+  const events = eventMarks(plan);
   const facts = Object.keys(run?.facts ?? {}).length === 0 ? '' : `<details><summary>Facts recorded by the engine</summary><pre>${escapeHtml(JSON.stringify(run!.facts, null, 2).slice(0, 60000))}</pre></details>`;
   const queues = plan.links.filter((link) => link.role === 'bottleneck').slice(0, 16).flatMap((link) => [link.forward, link.reverse]).filter((direction) => direction.queue !== null).map((direction) => {
     const params = Object.entries(direction.queue!.params).map(([key, value]) => `${key} ${value}`);
     return [direction.name, direction.rateBps === null ? '–' : formatBps(direction.rateBps), [direction.queue!.kind, ...params].join(', ')];
   });
-  return `<h2>What ran, and on what</h2><div class="columns"><div>${topologySketch(plan)}${table(['Queue', 'Rate', 'Discipline'], queues)}</div><div>${pairs(list)}${facts}</div></div>`;
+  return `<h2>What ran, and on what</h2><div class="columns"><div>${topologySketch(plan)}${table(['Queue', 'Rate', 'Discipline'], queues, true)}${eventList(events)}</div><div>${pairs(list)}${facts}</div></div>`;
 }
 
 function methods(metrics: Metrics): string {

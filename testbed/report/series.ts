@@ -36,6 +36,12 @@ export interface RunSeries {
   readonly probes: readonly ProbeBin[];
 }
 
+/** The shortest interval a reader has a word for (1, 2 or 5 × a power of ten ms or s, or half and whole minutes) of at least `ns`. */
+export function niceBin(ns: number): number {
+  const ladder = [...[-3, -2, -1, 0].flatMap((power) => [1, 2, 5].map((factor) => factor * 10 ** power)), 10, 15, 30, 60, 120, 300, 600, 1800, 3600];
+  return Math.round((ladder.find((seconds) => seconds * 1e9 >= ns) ?? Math.ceil(ns / 3.6e12) * 3600) * 1e9);
+}
+
 /** Denser in the tail, where queues differ. */
 export const cdfLevels: readonly number[] = [...Array.from({ length: 96 }, (_, i) => i / 100), 0.96, 0.97, 0.98, 0.985, 0.99, 0.995, 0.999, 1];
 const mostFlows = 40;
@@ -50,7 +56,7 @@ export async function readSeries(runDir: string, plan: Plan, complete: boolean):
     const binNs = (bins: number): number => Math.max(1, Math.ceil(endNs / bins));
     const bin = (column: string, ns: number): string => `CAST(floor(${column} / ${ns}.0) AS INTEGER)`;
     const delayBin = binNs(180);
-    const wide = binNs(90);
+    const wide = niceBin(endNs / 90);
     const fine = binNs(240);
 
     const [packets] = await database.rows<{ most: number | null }>('SELECT max(seq) + 1 AS most FROM packets');

@@ -8,11 +8,12 @@ import type { Summary, SummaryCombination, SummaryFigure } from '../analysis/sum
 import { openDatabase, sqlPath } from '../records/database.js';
 import { parquetOf, readPlan } from '../records/ingest.js';
 import { readRunJson } from '../records/run-json.js';
-import { dash, formatBps, formatMs, formatNumber, formatPercent, formatRange, formatSeconds, formatVaried } from './format.js';
+import { eventList, eventMarks } from './events.js';
+import { counted, dash, formatBps, formatMs, formatNumber, formatPercent, formatRange, formatSeconds, formatVaried, machineText } from './format.js';
 import { page, table } from './page.js';
 import type { Cell } from './page.js';
 import { cdfLevels } from './series.js';
-import { escapeHtml, intervalPlot, linePlot } from './svg.js';
+import { escapeHtml, farApart, intervalPlot, linePlot, shortestShown } from './svg.js';
 import { topologySketch } from './topology-sketch.js';
 
 interface Shown { readonly path: string; readonly title: string; readonly axis: string; readonly scale: number; readonly format: (value: number | null | undefined) => string }
@@ -36,7 +37,8 @@ export function shownFigures(summary: Summary): Shown[] {
   for (const name of names('classes', 'goodputBps')) {
     const at = `classes.${name}`;
     add(`${at}.goodputBps`, `${name} goodput`, 'goodput, Mbit/s', 1e-6, formatBps);
-    add(`${at}.jain`, `${name} Jain’s index`, 'Jain’s index', 1, formatNumber);
+    // Of a single flow it is 1 whatever happens.
+    if (summary.combinations.some((combination) => (combination.metrics[`${at}.flows`]?.median ?? 0) > 1)) add(`${at}.jain`, `${name} Jain’s index`, 'Jain’s index', 1, formatNumber);
     add(`${at}.fctS.p50`, `${name} completion, median`, 'flow completion time, s', 1, formatSeconds);
     add(`${at}.fctS.p95`, `${name} completion, p95`, 'flow completion time, s', 1, formatSeconds);
   }
@@ -65,7 +67,7 @@ export async function writeSetReport(setDir: string): Promise<string> {
   const shown = shownFigures(summary);
   const runs = summary.combinations.flatMap((combination) => combination.runs);
   const seeds = [...new Set(summary.combinations.flatMap((combination) => combination.seeds))];
-  const chips = [`${runs.length} run${runs.length === 1 ? '' : 's'} counted`, `seed${seeds.length === 1 ? '' : 's'} ${seeds.length > 12 ? `${seeds.slice(0, 12).join(', ')} …` : seeds.join(', ')}`, `engine ${summary.engine}`,
+  const chips = [`${counted(runs.length, 'run')} counted`, `seed${seeds.length === 1 ? '' : 's'} ${seeds.length > 12 ? `${seeds.slice(0, 12).join(', ')} …` : seeds.join(', ')}`, ...machines(setDir, summary),
     ...summary.varies.map((key) => `${key}: ${[...new Set(summary.combinations.map(({ varied }) => varied[key] ?? dash))].join(', ')}`)];
   const parts: string[] = [`<h1>${escapeHtml(summary.name)}</h1><ul class="chips">${chips.map((chip) => `<li>${escapeHtml(chip)}</li>`).join('')}</ul>`];
   if (summary.notCounted.length > 0) {
@@ -76,8 +78,11 @@ export async function writeSetReport(setDir: string): Promise<string> {
   }
   // A figure that is 0 everywhere (marks without ECN) is in the table only.
   const plotted = shown.filter((figure) => summary.combinations.some((combination) => (combination.metrics[figure.path]?.values ?? []).some((value) => value !== null && value !== 0)));
-  const plots = [...await delayCdfs(setDir, summary), ...plotted.map((figure) => intervalPlot({
-    title: figure.title, x: { label: figure.axis },
+  const medians = (figure: Shown): number[] => summary.combinations.flatMap((combination) => combination.metrics[figure.path]?.values.filter((value) => value !== null) ?? []);
+  const isTime = (figure: Shown): boolean => /, (?:ms|s)$/.test(figure.axis);
+  const distributions = await delayPlots(setDir, summary);
+  const plots = plotted.map((figure) => intervalPlot({
+    title: figure.title, x: { label: figure.axis, log: isTime(figure) && farApart(medians(figure)) },
     intervals: summary.combinations.flatMap((combination, index) => {
       const values = combination.metrics[figure.path];
       if (values === undefined || values.median === null) return [];
@@ -85,17 +90,27 @@ export async function writeSetReport(setDir: string): Promise<string> {
       return [{ name: nameOf(combination), colour: index, median: scaled(values.median), ci: values.ci95 === null ? null : [scaled(values.ci95[0]), scaled(values.ci95[1])] as const,
         values: values.values.flatMap((value) => (value === null ? [] : [scaled(value)])), note: figure.format(values.median) }];
     }),
-  }))].filter((svg) => svg !== '');
-  if (plots.length > 0) parts.push(`<h2>Compared</h2><p class="dim">Filled: median over seeds. Bar: 95 % bootstrap interval of the median. Open: each seed.</p><div class="plots">${plots.join('\n')}</div>`);
+  })).filter((svg) => svg !== '');
+  if (distributions.length > 0) parts.push(`<h2>Queueing delay</h2><div class="plots wide">${distributions.join('\n')}</div>`);
+  if (plots.length > 0) parts.push(`<h2>Compared</h2><p class="dim">${seeds.length > 1 ? 'Filled: median over seeds. Bar: 95 % bootstrap interval of the median. Open: each seed.' : 'One seed: no intervals.'}</p><div class="plots">${plots.join('\n')}</div>`);
   if (shown.length > 0) {
     const head: Cell[] = ['Figure', ...summary.combinations.map(nameOf)];
     parts.push(`<h2>Figures</h2>${table(head, shown.map((figure) => [figure.title, ...summary.combinations.map((combination) => withInterval(combination.metrics[figure.path], figure.format))]))}`);
   }
   parts.push(`<h2>Runs</h2>${table(['Run', 'Seed', 'Status', 'Varied'], summary.combinations.flatMap((combination) => combination.runs.map((run, index): Cell[] =>
-    [{ html: `<a href="${link(run)}">${escapeHtml(run)}</a>` }, String(combination.seeds[index]), readRunJson(path.join(setDir, run))?.status ?? 'unknown', formatVaried(combination.varied) || dash])))}`);
-  if (runs.length > 0) parts.push(`<h2>Topology</h2>${topologySketch(readPlan(path.join(setDir, runs[0]!)), !summary.varies.some((key) => /queue/i.test(key)))}`);
+    [{ html: `<a href="${link(run)}">${escapeHtml(run)}</a>` }, String(combination.seeds[index]), readRunJson(path.join(setDir, run))?.status ?? 'unknown', formatVaried(combination.varied) || dash])), true)}`);
+  if (runs.length > 0) {
+    const plan = readPlan(path.join(setDir, runs[0]!));
+    parts.push(`<h2>Topology</h2>${topologySketch(plan, !summary.varies.some((key) => /queue/i.test(key)))}${eventList(eventMarks(plan))}`);
+  }
   parts.push(`<p class="dim">${escapeHtml(summary.method)}.</p>`);
   return page(summary.name, parts.join('\n'));
+}
+
+/** What the counted runs ran on: one chip each, mostly one. */
+function machines(setDir: string, summary: Summary): string[] {
+  const runs = summary.combinations.flatMap((combination) => combination.runs).map((run) => readRunJson(path.join(setDir, run)));
+  return [...new Set(runs.flatMap((run) => (run === null ? [] : [`${machineText(run)} · ${run.clock} time`])))];
 }
 
 const link = (run: string): string => `${encodeURIComponent(run)}/report.html`;
@@ -108,38 +123,58 @@ function withInterval(figure: SummaryFigure | undefined, format: Shown['format']
 const pooledRuns = 3;
 const mostCurves = 16;
 
-/** One plot a bottleneck: a curve a combination, its first runs' packets pooled. */
-async function delayCdfs(setDir: string, summary: Summary): Promise<string[]> {
+interface Curve { readonly combination: number; readonly bottleneck: string; readonly ms: readonly number[] }
+interface Course { readonly combination: number; readonly bottleneck: string; readonly points: readonly (readonly [number, number])[] }
+
+/** Two plots a bottleneck, a curve a combination in each: the distribution of its first runs' packets, and the first run's delay over time. */
+async function delayPlots(setDir: string, summary: Summary): Promise<string[]> {
   const combinations = summary.combinations.slice(0, mostCurves).filter((combination) => combination.runs.length > 0);
   if (combinations.length === 0) return [];
   const plan = readPlan(path.join(setDir, combinations[0]!.runs[0]!));
+  const [open, end] = [plan.warmupNs, plan.warmupNs + plan.durationNs];
+  const binNs = Math.max(1, Math.ceil(end / 120));
+  const pooled = Math.min(pooledRuns, Math.max(...combinations.map(({ runs }) => runs.length)));
+  const curves: Curve[] = [];
+  const courses: Course[] = [];
   const database = await openDatabase();
   try {
-    const curves: { combination: number; bottleneck: string; ms: number[] }[] = [];
-    for (const combination of combinations) {
-      const files = combination.runs.slice(0, pooledRuns).map((run) => parquetOf(path.join(setDir, run), 'packets')).filter((file) => fs.existsSync(file));
+    for (const { runs } of combinations) {
+      const combination = summary.combinations.findIndex((other) => other.runs === runs);
+      const files = runs.slice(0, pooledRuns).map((run) => parquetOf(path.join(setDir, run), 'packets')).filter((file) => fs.existsSync(file));
       if (files.length === 0) continue;
-      const open = plan.warmupNs;
       const rows = await database.rows<{ bottleneck: string; ms: number[] }>(`
         SELECT bottleneck, quantile_cont((t_dequeue - t_enqueue) / 1e6, [${cdfLevels.join(', ')}]) AS ms
-        FROM read_parquet([${files.map(sqlPath).join(', ')}]) WHERE t_dequeue IS NOT NULL AND t_enqueue >= ${open} AND t_enqueue < ${open + plan.durationNs} GROUP BY ALL`);
-      curves.push(...rows.map((row) => ({ ...row, combination: summary.combinations.indexOf(combination) })));
+        FROM read_parquet([${files.map(sqlPath).join(', ')}]) WHERE t_dequeue IS NOT NULL AND t_enqueue >= ${open} AND t_enqueue < ${end} GROUP BY ALL`);
+      curves.push(...rows.map((row) => ({ ...row, combination })));
+      const bins = await database.rows<{ bottleneck: string; bin: number; ms: number }>(`
+        SELECT bottleneck, CAST(floor(t_enqueue / ${binNs}.0) AS INTEGER) AS bin, median((t_dequeue - t_enqueue) / 1e6) AS ms
+        FROM read_parquet(${sqlPath(files[0]!)}) WHERE t_dequeue IS NOT NULL AND t_enqueue < ${end} GROUP BY ALL ORDER BY ALL`);
+      for (const bottleneck of new Set(bins.map((row) => row.bottleneck))) {
+        courses.push({ combination, bottleneck, points: bins.filter((row) => row.bottleneck === bottleneck).map(({ bin, ms }) => [Math.min(end, (bin + 0.5) * binNs) / 1e9, ms] as const) });
+      }
     }
-    return bottleneckDirections(plan).flatMap(({ name }) => {
-      const here = curves.filter((curve) => curve.bottleneck === name);
-      const limits = here.map((curve) => curve.ms[cdfLevels.indexOf(0.99)]!);
-      const tail = Math.max(0, ...limits);
-      if (!(tail > 0)) return [];
-      return [linePlot({
-        title: `${name} queueing delay, cumulative`, caption: `Packets of up to ${pooledRuns} seeds each, to the 99th percentile.`,
-        x: { label: 'queueing delay, ms', min: 0, max: tail }, y: { label: 'share of packets', min: 0, max: 1 },
-        series: here.map((curve) => ({
-          name: nameOf(summary.combinations[curve.combination]!), colour: curve.combination,
-          points: curve.ms.flatMap((ms, index) => (ms <= tail ? [[ms, cdfLevels[index]!] as const] : [])),
-        })),
-      })];
-    });
   } finally {
     database.close();
   }
+  const name = (combination: number): string => nameOf(summary.combinations[combination]!);
+  const marks = eventMarks(plan).map(({ atS, short }) => ({ at: atS, label: short }));
+  return bottleneckDirections(plan).flatMap(({ name: bottleneck }) => {
+    const here = curves.filter((curve) => curve.bottleneck === bottleneck);
+    const limits = here.map((curve) => curve.ms[cdfLevels.indexOf(0.99)]!);
+    const tail = Math.max(0, ...limits);
+    if (!(tail > 0)) return [];
+    // Delays a factor of ten apart: a linear axis shows the longest only.
+    const middles = here.map((curve) => Math.max(curve.ms[cdfLevels.indexOf(0.5)]!, shortestShown));
+    const log = farApart(middles) || farApart(limits.map((ms) => Math.max(ms, shortestShown)));
+    const from = log ? Math.max(shortestShown, tail / 2000, Math.min(...middles) / 10) : 0;
+    return [linePlot({
+      title: `${bottleneck} queueing delay, cumulative`, caption: `Packets of ${pooled === 1 ? 'one seed' : `${pooled} seeds`}, to the 99th percentile.${log ? ' Logarithmic.' : ''}`,
+      x: { label: 'queueing delay, ms', min: from, max: tail, log }, y: { label: 'share of packets', min: 0, max: 1 },
+      series: here.map((curve) => ({ name: name(curve.combination), colour: curve.combination, points: curve.ms.flatMap((ms, index) => (ms <= tail ? [[Math.max(ms, from), cdfLevels[index]!] as const] : [])) })),
+    }), linePlot({
+      title: `${bottleneck} queueing delay over time`, caption: `Median of each ${formatSeconds(binNs / 1e9)}, first seed.${log ? ' Logarithmic.' : ''}`,
+      x: { label: 'time, s', min: 0, max: end / 1e9 }, y: { label: 'queueing delay, ms', min: from, log }, marks, outside: open > 0 ? [[0, open / 1e9]] : [],
+      series: courses.filter((course) => course.bottleneck === bottleneck).map((course) => ({ name: name(course.combination), colour: course.combination, points: course.points.map(([at, ms]) => [at, Math.max(ms, from)] as const) })),
+    })].filter((svg) => svg !== '');
+  });
 }

@@ -17,7 +17,13 @@ export interface Series {
   /** Drawn as steps, the value holding from its x to the next. */
   readonly step?: boolean;
 }
-export interface Axis { readonly label: string; readonly min?: number; readonly max?: number }
+export interface Axis {
+  readonly label: string; readonly min?: number; readonly max?: number;
+  /** Logarithmic; values must be above 0. */
+  readonly log?: boolean;
+}
+/** A moment at which something changed: a vertical line with a word. */
+export interface Mark { readonly at: number; readonly label: string }
 export interface LinePlot {
   readonly title: string;
   readonly caption?: string;
@@ -26,6 +32,7 @@ export interface LinePlot {
   readonly series: readonly Series[];
   /** Shaded: outside the measurement window. */
   readonly outside?: readonly (readonly [number, number])[];
+  readonly marks?: readonly Mark[];
 }
 
 const width = 420;
@@ -56,6 +63,22 @@ export function ticks(min: number, max: number, count = 5): number[] {
   return values;
 }
 
+/** Powers of ten in [min, max], with 2 and 5 times them while that is at most eight. */
+export function logTicks(min: number, max: number): number[] {
+  const of = (factors: readonly number[]): number[] => {
+    const values: number[] = [];
+    for (let power = Math.floor(Math.log10(min)); power <= Math.ceil(Math.log10(max)); power++) for (const factor of factors) values.push(Number((factor * 10 ** power).toPrecision(6)));
+    return values.filter((value) => value >= min * 0.999 && value <= max * 1.001);
+  };
+  return [[1, 2, 5], [1, 3], [1]].map(of).find((values) => values.length <= 8) ?? of([1]);
+}
+
+/** Where a logarithmic axis of delays begins at the lowest, ms. */
+export const shortestShown = 0.01;
+
+/** Whether values of one figure are so far apart that only a logarithmic axis shows them all: more than 10 ×, all above 0. */
+export const farApart = (values: readonly number[]): boolean => values.length > 1 && Math.min(...values) > 0 && Math.max(...values) > 10 * Math.min(...values);
+
 export function formatTick(value: number): string {
   const size = Math.abs(value);
   if (size >= 1e9) return `${trim(value / 1e9)}G`;
@@ -65,32 +88,74 @@ export function formatTick(value: number): string {
 }
 const trim = (value: number): string => String(Number(value.toPrecision(4)));
 
-interface Frame { readonly x: (value: number) => number; readonly y: (value: number) => number; readonly axes: string }
+interface Range { readonly label: string; min: number; max: number; readonly log: boolean }
 
-function frame(x: { label: string; min: number; max: number }, y: { label: string; min: number; max: number }, outside: readonly (readonly [number, number])[] = []): Frame {
-  const xTicks = ticks(x.min, x.max, 6);
-  const yTicks = ticks(y.min, y.max, 5);
-  const scaleX = (value: number): number => left + ((value - x.min) / (x.max - x.min || 1)) * (width - left - right);
-  const scaleY = (value: number): number => height - bottom - ((value - y.min) / (y.max - y.min || 1)) * (height - top - bottom);
+/** Place of a value between the ends of its axis, 0 … 1. */
+function place({ min, max, log }: Range, value: number): number {
+  if (log) return Math.log(Math.max(value, min) / min) / Math.log(max / min);
+  return (value - min) / (max - min || 1);
+}
+const ticksOf = (range: Range, count: number): number[] => (range.log ? logTicks(range.min, range.max) : ticks(range.min, range.max, count));
+
+interface Frame { readonly x: (value: number) => number; readonly y: (value: number) => number; readonly axes: string; /** Drawn over the data. */ readonly marks: string }
+
+function frame(x: Range, y: Range, outside: readonly (readonly [number, number])[] = [], allMarks: readonly Mark[] = []): Frame {
+  const scaleX = (value: number): number => left + place(x, value) * (width - left - right);
+  const { rows: markRows, placed } = placeMarks(allMarks.filter(({ at }) => at >= x.min && at <= x.max), scaleX);
+  const upper = top + markRows * markRow;
+  const scaleY = (value: number): number => height - bottom - place(y, value) * (height - upper - bottom);
   const parts: string[] = [];
   for (const [from, to] of outside) {
     const a = scaleX(Math.max(x.min, from));
     const b = scaleX(Math.min(x.max, to));
-    if (b > a) parts.push(`<rect class="outside" x="${px(a)}" y="${top}" width="${px(b - a)}" height="${height - top - bottom}"/>`);
+    if (b > a) parts.push(`<rect class="outside" x="${px(a)}" y="${upper}" width="${px(b - a)}" height="${height - upper - bottom}"/>`);
   }
-  for (const value of yTicks) {
+  for (const value of ticksOf(y, 5)) {
     const at = px(scaleY(value));
     parts.push(`<path class="grid" d="M${left} ${at}H${width - right}"/><text class="tick" x="${left - 6}" y="${at}" dy=".34em" text-anchor="end">${formatTick(value)}</text>`);
   }
-  for (const value of xTicks) parts.push(`<text class="tick" x="${px(scaleX(value))}" y="${height - bottom + 16}" text-anchor="middle">${formatTick(value)}</text>`);
-  parts.push(`<path class="axis" d="M${left} ${top}V${height - bottom}H${width - right}"/>`);
+  for (const value of ticksOf(x, 6)) {
+    if (x.log) parts.push(`<path class="grid" d="M${px(scaleX(value))} ${upper}V${height - bottom}"/>`);
+    parts.push(`<text class="tick" x="${px(scaleX(value))}" y="${height - bottom + 16}" text-anchor="middle">${formatTick(value)}</text>`);
+  }
+  parts.push(`<path class="axis" d="M${left} ${upper}V${height - bottom}H${width - right}"/>`);
   parts.push(`<text class="label" x="${(left + width - right) / 2}" y="${height - 5}" text-anchor="middle">${escapeHtml(x.label)}</text>`);
-  parts.push(`<text class="label" transform="translate(11 ${(top + height - bottom) / 2}) rotate(-90)" text-anchor="middle">${escapeHtml(y.label)}</text>`);
-  return { x: scaleX, y: scaleY, axes: parts.join('') };
+  parts.push(`<text class="label" transform="translate(11 ${(upper + height - bottom) / 2}) rotate(-90)" text-anchor="middle">${escapeHtml(y.label)}</text>`);
+  const marks = placed.map(({ at, label, row, before }) => `<path class="mark" d="M${px(at)} ${row === null ? upper : top + row * markRow}V${height - bottom}"><title>${escapeHtml(label)}</title></path>`
+    + (row === null ? '' : `<text class="mark-label" x="${px(at + (before ? -4 : 4))}" y="${top + row * markRow + 8}" text-anchor="${before ? 'end' : 'start'}">${escapeHtml(shortened(label))}</text>`)).join('');
+  return { x: scaleX, y: scaleY, axes: parts.join(''), marks };
+}
+
+/** Height of a row of words above a plot. */
+const markRow = 13;
+/** Most that get a word; more are lines only (the page lists them all). */
+const mostLabels = 8;
+const mostRows = 4;
+const shortened = (label: string): string => (label.length > 30 ? `${label.slice(0, 29)}…` : label);
+
+interface PlacedMark { readonly at: number; readonly label: string; /** null: a line without its word. */ readonly row: number | null; readonly before: boolean }
+
+/** Each word to the right of its line, or to the left near the edge, above the plot in the first row in which it does not run into another. */
+function placeMarks(marks: readonly Mark[], x: (value: number) => number): { readonly rows: number; readonly placed: readonly PlacedMark[] } {
+  const taken: number[] = Array.from({ length: mostRows }, () => -Infinity);
+  let rows = 0;
+  const placed = marks.map(({ at: value, label }): PlacedMark => {
+    const at = x(value);
+    if (marks.length > mostLabels) return { at, label, row: null, before: false };
+    const wide = shortened(label).length * 6.2 + 8;
+    const before = at + wide > width - right;
+    const [from, to] = before ? [at - wide, at] : [at, at + wide];
+    const row = taken.findIndex((end) => end <= from);
+    if (row < 0) return { at, label, row: null, before };
+    taken[row] = to;
+    rows = Math.max(rows, row + 1);
+    return { at, label, row, before };
+  });
+  return { rows, placed };
 }
 
 /** A range that shows all values; never empty. */
-function range(values: Iterable<number>, axis: Axis): { label: string; min: number; max: number } {
+function range(values: Iterable<number>, axis: Axis): Range {
   let min = Infinity;
   let max = -Infinity;
   for (const value of values) {
@@ -102,7 +167,7 @@ function range(values: Iterable<number>, axis: Axis): { label: string; min: numb
   min = axis.min ?? min;
   max = axis.max ?? max;
   if (!(max > min)) max = min + (min === 0 ? 1 : Math.abs(min) * 0.1);
-  return { label: axis.label, min, max };
+  return { label: axis.label, min, max, log: (axis.log ?? false) && min > 0 };
 }
 
 const figure = (title: string, caption: string | undefined, legend: string, svg: string): string =>
@@ -127,8 +192,8 @@ export function linePlot(plot: LinePlot): string {
       for (const [, low, high] of series.band ?? []) { yield low; yield high; }
     }
   })(), plot.y);
-  if (plot.y.max === undefined) ys.max += (ys.max - ys.min) * 0.04;
-  const { x, y, axes } = frame(xs, ys, plot.outside);
+  if (plot.y.max === undefined) ys.max = ys.log ? ys.max * 1.1 : ys.max + (ys.max - ys.min) * 0.04;
+  const { x, y, axes, marks } = frame(xs, ys, plot.outside, plot.marks);
   const parts: string[] = [];
   for (const series of drawn) {
     if (series.band !== undefined && series.band.length > 1) {
@@ -150,17 +215,18 @@ export function linePlot(plot: LinePlot): string {
     }
     parts.push(`<path d="${path}" fill="none" style="stroke:${stroke(series.colour)}" class="line${series.thin ? ' thin' : ''}"${dash(series.colour)}><title>${escapeHtml(series.name)}</title></path>`);
   }
-  const svg = `<svg viewBox="0 0 ${width} ${height}" role="img" aria-label="${escapeHtml(plot.title)}">${axes}${parts.join('')}</svg>`;
+  const svg = `<svg viewBox="0 0 ${width} ${height}" role="img" aria-label="${escapeHtml(plot.title)}">${axes}${parts.join('')}${marks}</svg>`;
   return figure(plot.title, plot.caption, legendOf(drawn), svg);
 }
 
 export interface Bar { readonly x: number; readonly width: number; readonly value: number }
-export function barPlot(plot: { title: string; caption?: string; x: Axis; y: Axis; series: readonly { name: string; colour: number; bars: readonly Bar[] }[]; outside?: readonly (readonly [number, number])[] }): string {
+export function barPlot(plot: { title: string; caption?: string; x: Axis; y: Axis; series: readonly { name: string; colour: number; bars: readonly Bar[] }[]; outside?: readonly (readonly [number, number])[]; marks?: readonly Mark[] }): string {
   const drawn = plot.series.filter((series) => series.bars.some((bar) => bar.value > 0));
   if (drawn.length === 0) return '';
   const xs = range(drawn.flatMap((series) => series.bars.flatMap((bar) => [bar.x, bar.x + bar.width])), plot.x);
   const ys = range(drawn.flatMap((series) => series.bars.map((bar) => bar.value)), { min: 0, ...plot.y });
-  const { x, y, axes } = frame(xs, ys, plot.outside);
+  ys.max *= 1.04;
+  const { x, y, axes, marks } = frame(xs, ys, plot.outside, plot.marks);
   const parts = drawn.map((series, index) => {
     const share = 1 / drawn.length;
     const d = series.bars.filter((bar) => bar.value > 0).map((bar) => {
@@ -170,7 +236,7 @@ export function barPlot(plot: { title: string; caption?: string; x: Axis; y: Axi
     }).join('');
     return `<path d="${d}" style="fill:${stroke(series.colour)}"><title>${escapeHtml(series.name)}</title></path>`;
   });
-  const svg = `<svg viewBox="0 0 ${width} ${height}" role="img" aria-label="${escapeHtml(plot.title)}">${axes}${parts.join('')}</svg>`;
+  const svg = `<svg viewBox="0 0 ${width} ${height}" role="img" aria-label="${escapeHtml(plot.title)}">${axes}${parts.join('')}${marks}</svg>`;
   return figure(plot.title, plot.caption, legendOf(drawn), svg);
 }
 
@@ -202,12 +268,14 @@ function rows(title: string, caption: string | undefined, axis: Axis, list: read
   const rowHeight = 38;
   const plotHeight = list.length * rowHeight + 4;
   const total = plotHeight + bottom + 2;
-  const xs = range(list.flatMap((row) => row.extent), { min: 0, ...axis });
-  xs.max += (xs.max - xs.min) * 0.03;
+  const extent = list.flatMap((row) => row.extent);
+  const xs = range(extent, axis.log ? axis : { min: 0, ...axis });
+  if (xs.log) [xs.min, xs.max] = [xs.min / 1.2, xs.max * 1.2];
+  else xs.max += (xs.max - xs.min) * 0.03;
   const inset = 12;
-  const x = (value: number): number => inset + ((value - xs.min) / (xs.max - xs.min)) * (width - 2 * inset);
+  const x = (value: number): number => inset + place(xs, value) * (width - 2 * inset);
   const parts: string[] = [];
-  for (const value of ticks(xs.min, xs.max, 5)) {
+  for (const value of ticksOf(xs, 5)) {
     parts.push(`<path class="grid" d="M${px(x(value))} 0V${plotHeight}"/><text class="tick" x="${px(x(value))}" y="${plotHeight + 16}" text-anchor="middle">${formatTick(value)}</text>`);
   }
   parts.push(`<path class="axis" d="M${inset} ${plotHeight}H${width - inset}"/><text class="label" x="${width / 2}" y="${plotHeight + 36}" text-anchor="middle">${escapeHtml(axis.label)}</text>`);

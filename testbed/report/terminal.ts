@@ -8,7 +8,7 @@ import pc from 'picocolors';
 import type { Metrics } from '../analysis/metrics.js';
 import type { Summary } from '../analysis/summary.js';
 import type { RunJson } from '../records/run-json.js';
-import { dash, formatBps, formatCount, formatMs, formatNumber, formatPercent, formatSeconds, formatVaried } from './format.js';
+import { counted, dash, formatBps, formatCount, formatMs, formatNumber, formatPercent, formatSeconds, formatVaried, machineText } from './format.js';
 import { shownFigures } from './set-report.js';
 
 const columns = 80;
@@ -32,10 +32,13 @@ export function textTable(head: readonly string[], body: readonly (readonly stri
   return [pc.bold(lines[0]!), pc.dim(lines[1]!), ...lines.slice(2)].join('\n');
 }
 
-/** @param run null when there is no run.json */
-export function runTable(metrics: Metrics | null, run: RunJson | null): string {
+/**
+ * @param run null when there is no run.json
+ * @param findings false where they are told elsewhere
+ */
+export function runTable(metrics: Metrics | null, run: RunJson | null, findings = true): string {
   const parts: string[] = [];
-  if (run !== null) parts.push(statusLine(run));
+  if (run !== null) parts.push(statusLine(run, findings));
   if (metrics === null) return parts.join('\n');
   if (metrics.cut && metrics.windowS[1] <= metrics.windowS[0]) return [...parts, 'Nothing was recorded in the measurement window.'].join('\n\n');
   const all = Object.entries(metrics.bottlenecks);
@@ -50,10 +53,11 @@ export function runTable(metrics: Metrics | null, run: RunJson | null): string {
   return parts.filter((part) => part !== '').join('\n\n');
 }
 
-function statusLine(run: RunJson): string {
-  const what = [run.name, formatVaried(run.varied), `seed ${run.seed}`, `${run.machine}${run.kernel?.release ? ` (Linux ${run.kernel.release})` : ''}`, `${run.clock} time`].filter((part) => part !== '').join(', ');
+function statusLine(run: RunJson, findings: boolean): string {
+  const what = [run.name, formatVaried(run.varied), `seed ${run.seed}`, machineText(run), `${run.clock} time`].filter((part) => part !== '').join(', ');
   const lines = [`${statusText(run.status)}: ${what}`];
-  if (run.error !== undefined && run.status !== 'complete') lines.push(`  ${run.error}`);
+  if (!findings) return lines[0]!;
+  if (run.error !== undefined && run.status !== 'complete' && !run.findings.some(({ message }) => message === run.error)) lines.push(...wrap(run.error, columns - 2).map((line) => `  ${line}`));
   for (const finding of run.findings) {
     const label = finding.level === 'warning' ? pc.yellow('warning') : pc.red(finding.level);
     lines.push(...wrap(`${finding.rule}: ${finding.message}`, columns - 4 - finding.level.length).map((line, index) => (index === 0 ? `  ${label}: ${line}` : `    ${line}`)));
@@ -82,12 +86,15 @@ function withInterval(median: string, low: string, high: string): string {
   return unit === lowUnit && unit === highUnit ? `${m} [${l} ${h}]${unit}` : `${median} [${low} ${high}]`;
 }
 
-/** Up to four combinations beside each other in a table; medians, and the interval where there are several seeds. */
-export function summaryTable(summary: Summary): string {
+/**
+ * Up to four combinations beside each other in a table; medians, and the interval where there are several seeds.
+ * @param reasons false where it is told elsewhere why runs are not counted
+ */
+export function summaryTable(summary: Summary, reasons = true): string {
   const figures = shownFigures(summary);
   const parts: string[] = [];
-  const counted = summary.combinations.reduce((sum, combination) => sum + combination.runs.length, 0);
-  parts.push(`${summary.name}: ${counted} run${counted === 1 ? '' : 's'} counted; median over seeds [95 % interval]`);
+  const runs = summary.combinations.reduce((sum, combination) => sum + combination.runs.length, 0);
+  parts.push(`${summary.name}: ${counted(runs, 'run')} counted; median over seeds [95 % interval]`);
   const label = (index: number): string => Object.values(summary.combinations[index]!.varied).join(', ') || 'all';
   const several = summary.combinations.some((combination) => combination.seeds.length > 1);
   const beside = several ? 2 : 4; // what 80 columns hold
@@ -99,7 +106,8 @@ export function summaryTable(summary: Summary): string {
       return value.ci95 === null ? figure.format(value.median) : withInterval(figure.format(value.median), figure.format(value.ci95[0]), figure.format(value.ci95[1]));
     })])));
   }
-  if (summary.notCounted.length > 0) {
+  if (summary.notCounted.length > 0 && !reasons) parts.push(`${summary.notCounted.length} not counted (below).`);
+  else if (summary.notCounted.length > 0) {
     parts.push([`${summary.notCounted.length} not counted:`, ...summary.notCounted.slice(0, 20).flatMap((run) =>
       wrap(`${run.run}: ${run.status}. ${run.reason}`, columns - 4).map((line, index) => `${index === 0 ? '  ' : '    '}${line}`)), ...(summary.notCounted.length > 20 ? [`  and ${summary.notCounted.length - 20} more (summary.json)`] : [])].join('\n'));
   }

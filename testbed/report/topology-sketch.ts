@@ -39,13 +39,21 @@ export function topologySketch(plan: Plan, showQueues = true): string {
     const lift = (Math.abs(routers.indexOf(link.a.node) - routers.indexOf(link.b.node)) - 1) * 28 + nth * 34;
     const middle = (a + b) / 2;
     parts.push(`<path class="wire" d="M${a} ${y}Q${middle} ${y - 2 * lift} ${b} ${y}"/>`);
-    const { rateBps, queue } = link.forward;
+    const { queue } = link.forward;
+    const [there, back] = [link.forward.rateBps, link.reverse.rateBps];
+    // Arrows as drawn: the first node of a link may be the right one.
+    const [ahead, astern] = x(link.a.node) <= x(link.b.node) ? ['→', '←'] : ['←', '→'];
+    const rateText = (rate: number | null): string => (rate === null ? 'no limit' : formatBps(rate));
+    const rates = there === back ? [...(there === null ? [] : [formatBps(there)])] : [`${ahead} ${rateText(there)}`, `${astern} ${rateText(back)}`];
     parts.push(`<text class="tick" x="${middle}" y="${y - lift - 20}" text-anchor="middle">${escapeHtml(link.name)}${queue === null || !showQueues ? '' : ` · ${escapeHtml(queue.kind)}`}</text>`);
-    if (rateBps !== null) parts.push(`<text class="tick" x="${middle}" y="${y - lift - 7}" text-anchor="middle">${formatBps(rateBps)}</text>`);
+    if (rates.length > 0) parts.push(`<text class="tick" x="${middle}" y="${y - lift - 7}" text-anchor="middle">${rates[0]}</text>`);
+    if (rates.length > 1) parts.push(`<text class="tick" x="${middle}" y="${y - lift + 16}" text-anchor="middle">${rates[1]}</text>`);
   }
   for (const router of routers) {
     const at = x(router);
-    parts.push(`<circle class="router" cx="${at}" cy="${y}" r="17"/><text class="label" x="${at}" y="${y}" dy=".35em" text-anchor="middle">${escapeHtml(router.slice(0, 6))}</text>`);
+    const name = router.length > 10 ? `${router.slice(0, 9)}…` : router;
+    const half = Math.max(17, name.length * 3.6 + 8);
+    parts.push(`<rect class="router" x="${at - half}" y="${y - 17}" width="${2 * half}" height="34" rx="17"/><text class="label" x="${at}" y="${y}" dy=".35em" text-anchor="middle">${escapeHtml(name)}</text>`);
     let row = 0;
     for (const [group, count] of groups.get(router)!) {
       const top = y + 28 + row++ * 24;

@@ -35,6 +35,12 @@ describe('the command', function () {
     it('finds a queue discipline the kernel lacks, and says where it is', () => refused(['--set', 'topology.links.BL.queue={ kind: raw, tc: [nonsense] }'], 3, /qdisc nonsense \(queue of BL\) in kernel/));
     it('finds a parameter that is none, with its line or setting and what there is', () => refused(['--set', 'topology.links.BL.queue={ kind: codel, tarjet: 5ms }'], 2, /topology\.links\.BL\.queue\.tarjet: unknown key "tarjet".*expected limit, target/));
     it('finds a congestion control the kernel lacks', () => refused(['--set', 'traffic.bulk.cc=nosuch'], 3, /congestion control nosuch \(traffic bulk\)/));
+    it('finds a mistyped congestion control, with its place and what the kernel has', () => refused(['--set', 'traffic.bulk.cc=cubik'], 3, /--set traffic\.bulk\.cc=cubik: traffic\.bulk\.cc: congestion control cubik .*\n\s+→ did you mean "cubic"\? this kernel has cubic, reno, /));
+    it('repeats what tc says to words only it can judge, with their place', async () => {
+      const { code, stderr } = await place.testbed(['run', file(dumbbellText({ queue: '{ tc: codel limit banana }' })), '--machine', 'uml', '--out', 'out', '--no-report']);
+      assert.equal(code, 1, stderr);
+      assert.match(stderr, /could not set queue discipline codel limit banana: tc says: Illegal "limit"; .*\(.*short\.yaml:4: topology\.links\.BL\.queue\.tc\)/);
+    });
     it('finds that iperf3 is not installed, and says how to install it', async function () {
       const iperf3 = findProgram('iperf3');
       if (iperf3 !== null && process.getuid?.() !== 0) skip(this, 'hiding iperf3 needs root');

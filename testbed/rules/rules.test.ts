@@ -69,6 +69,16 @@ describe('a rule of the field that is broken', function () {
     it('at another rate than asked for is refused before traffic', async () => refused(await sabotaged('early-rate'), 'rate-not-achieved', /BL: its shaper is set to 30000000 bit\/s instead of 20000000/));
     it('with another queue under it than asked for is refused before traffic', async () => refused(await sabotaged('early-queue'), 'queue-not-set', /BL: its queue is missing instead of fq_codel/));
     it('changed while the run goes makes it invalid', async () => invalid(await sabotaged('late-rate'), 'rate-not-achieved', /set to 30000000 bit\/s instead of 20000000/));
+    it('that sends faster or slower than it says it is set to makes the run invalid, by the packets that left', async () => {
+      const result = await sabotaged('hidden-rate');
+      invalid(result, 'rate-not-achieved', /^link BL: \d+ packets that others waited behind left it at 21mbit instead of 20mbit/);
+      assert.equal(result.findings.length, 1, told(result).join('\n'));
+      invalid(await sabotaged('hidden-slow'), 'rate-not-achieved', /left it at 19mbit instead of 20mbit/);
+    });
+    it('that does so shows in the queue\'s counters where no packet is recorded', async () => {
+      const plan = compiled(place, text('hidden-rate', { queue: 'pfifo', more: 'collect: { packets: false }' }));
+      invalid(await run(plan, { agent: saboteur }), 'rate-not-achieved', /left it at 2[01]\.?\d*mbit instead of 20mbit/);
+    });
     it('passed by makes the run invalid', async () => invalid(await sabotaged('late-bypass'), 'shaper-bypassed', /BL: \d+ packets passed its shaper by/));
   });
 
@@ -92,6 +102,11 @@ describe('a rule of the field that is broken', function () {
       const plan = compiled(place, text('no-ecn', { queue: '{ kind: codel, ecn: true }', traffic: '{ bulk: { kind: bulk, from: S, to: D, rtt: 20ms, cc: cubic, ecn: true } }' }));
       const result = await run({ ...plan, nodes: plan.nodes.map((node) => (node.name === 'D[0]' ? { ...node, sysctls: { ...node.sysctls, 'net.ipv4.tcp_ecn': '0' } } : node)) });
       invalid(result, 'ecn', /flow 0, bulk.*asked for ECN and did not get it/);
+    });
+    it('with ECN not agreed on by a flow that lives between two samples makes the run invalid, by its packets', async () => {
+      const plan = compiled(place, text('short-no-ecn', { queue: '{ kind: codel, ecn: true }', traffic: '{ web: { kind: short, from: S, to: D, rtt: 20ms, cc: cubic, ecn: true, arrival: poisson(4/s), size: 4kB } }', more: 'collect: { sockets: 10s }' }));
+      const result = await run({ ...plan, nodes: plan.nodes.map((node) => (node.name === 'D[0]' ? { ...node, sysctls: { ...node.sysctls, 'net.ipv4.tcp_ecn': '0' } } : node)) });
+      invalid(result, 'ecn', /\d+ flows \(the first: flow \d+, web\) asked for ECN and did not get it: none of their packets/);
     });
     it('with ECN that nobody asked for makes the run invalid', async () => {
       const plan = compiled(place, text('stray-ecn'));

@@ -38,6 +38,17 @@ const beforeChecks: Readonly<Record<string, Meddle>> = {
   'early-offload': offload,
   'early-metrics': sysctl('net.ipv4.tcp_no_metrics_save', '0'),
 };
+/** From 10 ms to just before the end, so that nothing shows in what is set before and after. */
+const meanwhile: Readonly<Record<string, readonly [Meddle, Meddle]>> = {
+  'hidden-rate': [
+    shaper('rate', '21mbit', 'ceil', '21mbit', 'burst', '1514', 'cburst', '1514', 'quantum', '1514'),
+    shaper('rate', '20mbit', 'ceil', '20mbit', 'burst', '1514', 'cburst', '1514', 'quantum', '1514'),
+  ],
+  'hidden-slow': [
+    shaper('rate', '19mbit', 'ceil', '19mbit', 'burst', '1514', 'cburst', '1514', 'quantum', '1514'),
+    shaper('rate', '20mbit', 'ceil', '20mbit', 'burst', '1514', 'cburst', '1514', 'quantum', '1514'),
+  ],
+};
 /** At 0.7 s of the run. */
 const duringTraffic: Readonly<Record<string, Meddle>> = {
   'late-rate': shaper('rate', '30mbit', 'ceil', '30mbit', 'burst', '1514', 'cburst', '1514', 'quantum', '1514'),
@@ -50,15 +61,15 @@ const duringTraffic: Readonly<Record<string, Meddle>> = {
   },
 };
 
-/** A traffic tool that meddles at a time of the run beside its own work. */
-function meddling(factory: TrafficFactory, meddle: Meddle, network: () => AgentNetwork, plan: Plan): TrafficFactory {
+/** A traffic tool that meddles at times of the run, ns, beside its own work. */
+function meddling(factory: TrafficFactory, meddles: readonly (readonly [number, Meddle])[], network: () => AgentNetwork, plan: Plan): TrafficFactory {
   return (context: AgentContext, flows: readonly PlanFlow[]): Traffic => {
     const own = factory(context, flows);
     return {
       name: own.name,
       start: () => {
         own.start();
-        context.loop.at(0.7e9, () => { meddle(network(), plan); });
+        for (const [atNs, meddle] of meddles) context.loop.at(atNs, () => { meddle(network(), plan); });
       },
       end: () => { own.end(); },
       finished: () => own.finished(),
@@ -91,9 +102,10 @@ function sabotaged(options: AgentOptions): AgentWiring {
       },
     };
   }
-  const meddle = duringTraffic[name];
-  if (meddle === undefined) return { ...wiring, network };
-  return { ...wiring, network, traffic: Object.fromEntries(Object.entries(wiring.traffic).map(([tool, factory]) => [tool, meddling(factory, meddle, () => made!, plan)])) };
+  const [once, hidden] = [duringTraffic[name], meanwhile[name]];
+  const meddles: (readonly [number, Meddle])[] = once !== undefined ? [[0.7e9, once]] : hidden !== undefined ? [[0.01e9, hidden[0]], [plan.warmupNs + plan.durationNs - 1e6, hidden[1]]] : [];
+  if (meddles.length === 0) return { ...wiring, network };
+  return { ...wiring, network, traffic: Object.fromEntries(Object.entries(wiring.traffic).map(([tool, factory]) => [tool, meddling(factory, meddles, () => made!, plan)])) };
 }
 
 const options = agentOptions(process.argv.slice(2));

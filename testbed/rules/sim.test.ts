@@ -44,9 +44,10 @@ describe('testbed sim', function () {
     assert.ok(Math.abs(sim!.queueDelayMs.mean! - kernel!.queueDelayMs.mean!) < 1, `${sim!.queueDelayMs.mean} ${kernel!.queueDelayMs.mean}`);
   });
 
-  it('ends with the message of a plan it cannot run, and no results', async () => {
+  it('refuses what it cannot simulate before anything starts, with its line', async () => {
     const ended = await place.testbed(['sim', place.write('raw.yaml', dumbbellText({ queue: "{ tc: 'plug limit 1000' }", rtt: '50ms', cc: 'reno', measure: '{ warmup: 1s, duration: 1s }' })), '--out', place.path('raw')]);
-    assert.equal(ended.code, 1, ended.stdout);
-    assert.match(ended.stderr, /plug|raw/);
+    assert.equal(ended.code, 2, ended.stdout);
+    assert.match(ended.stderr, /raw\.yaml:4: topology\.links\.BL\.queue\.tc: the simulator has no tc/);
+    assert.equal(fs.existsSync(place.path('raw')), false);
   });
 });

@@ -20,8 +20,8 @@ export async function analyse({ task, runDir }: AnalysisRequest): Promise<Analys
     return { type: 'done', rows: {}, findings: [] };
   }
   const { rows, findings } = await (await import('../records/ingest.js')).ingest(runDir);
-  await (await import('../analysis/metrics.js')).computeMetrics(runDir);
-  return { type: 'done', rows, findings };
+  const measured = await (await import('../analysis/metrics.js')).measureRun(runDir);
+  return { type: 'done', rows, findings: [...findings, ...measured.findings] };
 }
 
 /** @throws UserError, or Error with the worker's stack */

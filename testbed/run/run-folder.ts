@@ -23,7 +23,7 @@ export function makeTopFolder(outDir: string, name: string, now: Date): string {
 }
 
 /** As mkdirSync with `recursive`, which never returns where the file system answers ENOENT in a folder that is there (/proc). */
-function makeFolders(folder: string): void {
+export function makeFolders(folder: string): void {
   if (fs.existsSync(folder)) return;
   makeFolders(path.dirname(folder));
   try {

@@ -1,7 +1,8 @@
 /**
  * What `testbed run` and `testbed sim` do: load the scenario, compile its plans, find the engine, run them with
- * progress shown, and end with the table of figures. Exit codes: 0 complete, 1 a run failed or is invalid,
- * 2 the scenario is wrong, 3 the machine lacks something, 130 interrupted.
+ * progress shown, and end with the table of figures and the scenario's expectations. Exit codes: 0 complete and as expected,
+ * 1 a run failed or is invalid, or an expectation does not hold, 2 the scenario is wrong or an expectation could not be
+ * judged, 3 the machine lacks something, 130 interrupted.
  */
 
 import * as fs from 'node:fs';
@@ -13,10 +14,14 @@ import { expandRuns } from '../plan/compile.js';
 import type { Plan } from '../plan/plan.js';
 import type { HostsKind } from '../machines/machine.js';
 import { readRunJson } from '../records/run-json.js';
+import { counted } from '../report/format.js';
 import { formatTime } from '../units.js';
 import type { InfluxSettings } from '../influx/settings.js';
 import type { InfluxSink } from '../influx/sink.js';
+import { kernelRules } from '../scenario/engine-rules.js';
+import { parsePath } from '../scenario/data.js';
 import { load } from '../scenario/load.js';
+import type { Scenario } from '../scenario/scenario.js';
 import { type Engine, kernelEngine } from './engine.js';
 import type { ExecuteResult } from './execute.js';
 import { interruptible } from './interrupt.js';
@@ -46,15 +51,19 @@ export interface RunScenarioOptions {
 
 /** @returns the exit code. @throws UserError */
 export async function runScenario(options: RunScenarioOptions): Promise<number> {
-  const scenario = load(options.file, { set: options.packets ? options.set : [...options.set, 'collect.packets=false'] });
+  const rules = options.engine.kind === 'sim' ? (await import('../../simulator/rules.js')).simulatorRules : kernelRules;
+  const scenario = load(options.file, { rules, set: options.packets ? options.set : [...options.set, 'collect.packets=false'] });
+  const expects = scenario.variants.some(({ expect = [] }) => expect.length > 0);
+  const expectations = expects ? await import('../expect/expectations-json.js') : null;
+  const sources = expectations?.prepare(scenario) ?? new Map<string, never>();
   const plansFor = (clock: 'virtual' | 'real'): readonly Plan[] =>
     expandRuns(scenario, { clock, ...(options.seed === undefined ? {} : { seeds: [options.seed] }) }).map((run) => run.plan);
-  const { engine, plans } = await chooseEngine(options.engine, plansFor);
+  const { engine, plans } = await chooseEngine(options.engine, plansFor, scenario);
   const first = plans[0]!;
   const jobs = options.jobs ?? os.availableParallelism();
   const title = `${first.name}: ${plans.length === 1 ? 'one run' : `${plans.length} runs`} of ${formatTime(first.warmupNs + first.durationNs)} on ${engine.machine} (${engine.clock} time)`;
   if (options.dryRun) {
-    process.stdout.write(`${title}\n${plans.map((plan) => `  ${runFolderName(plan)}: ${plan.nodes.length} nodes, ${plan.flows.length} flows, ${plan.probes.length} probes\n`).join('')}Nothing was started (--dry-run).\n`);
+    process.stdout.write(`${title}\n${plans.map((plan) => `  ${runFolderName(plan)}: ${counted(plan.nodes.length, 'node')}, ${counted(plan.flows.length, 'flow')}, ${counted(plan.probes.length, 'probe')}\n`).join('')}Nothing was started (--dry-run).\n`);
     return 0;
   }
 
@@ -84,21 +93,41 @@ export async function runScenario(options: RunScenarioOptions): Promise<number> 
     return 130;
   }
   process.stdout.write(`\n${await figures(topDir, plans.length, options.report)}\n`);
-  for (const result of results) {
+  for (const [index, result] of results.entries()) {
     if (result === null || result.status === 'complete') continue;
     const name = plans.length > 1 ? `${path.basename(result.runDir)}: ` : '';
-    process.stderr.write(`${pc.red(`${name}${result.status}`)}${result.error ? `: ${result.error}` : ''}\n`);
+    process.stderr.write(`${pc.red(`${name}${result.status}`)}${result.error ? `: ${withLine(result.error, scenario, plans[index]!)}` : ''}\n`);
     if (result.status === 'invalid') for (const finding of result.findings) if (finding.level === 'invalid') process.stderr.write(`  ${finding.rule}: ${finding.message}\n`);
   }
   for (const message of new Set(results.flatMap((result) => result?.findings ?? []).filter((finding) => finding.level === 'warning').map((finding) => `${finding.rule}: ${finding.message}`))) {
     process.stderr.write(`${pc.yellow('warning')} ${message}\n`);
+  }
+  const judged = expectations?.judgeRuns(scenario, engine.name, plans.map((plan, index) => {
+    const result = results[index] ?? null;
+    return { varied: plan.varied, seed: plan.seed, runDir: result?.runDir ?? '', status: result?.status ?? null, reason: result === null ? null : whyNotComplete(result) };
+  }), sources) ?? null;
+  if (expectations !== null && judged !== null) {
+    expectations.writeExpectations(topDir, judged);
+    process.stdout.write(`${expectations.expectationsText(judged)}\n`);
   }
   process.stdout.write(`${options.report ? `report: ${path.join(shown, 'report.html')}` : `results: ${shown}`}\n`);
   if (interrupt.signal.aborted) {
     process.stderr.write('Interrupted: what was recorded is kept, marked incomplete.\n');
     return 130;
   }
-  return results.every((result) => result?.status === 'complete') ? 0 : 1;
+  const met = expectations === null || judged === null ? 0 : expectations.expectationsExitCode(judged.counts);
+  return met !== 0 ? met : results.every((result) => result?.status === 'complete') ? 0 : 1;
+}
+
+/** In one line, for those who count on the run. */
+export const whyNotComplete = ({ status, findings, error }: ExecuteResult): string | null =>
+  (status === 'complete' ? null : error ?? findings.find((finding) => finding.level === status)?.message ?? null);
+
+/** An error that ends with the place of the scenario it is about, with file and line there. */
+function withLine(error: string, scenario: Scenario, plan: Plan): string {
+  const field = /\((topology\.[\w.-]+)\)/.exec(error)?.[1];
+  const path = field === undefined ? undefined : parsePath(field);
+  return path === undefined ? error : error.replace(`(${field!})`, `(${scenario.where(path, plan.varied).replace(/: $/, '')})`);
 }
 
 /** The table for the terminal; a set gets its summary.json and comparison page on the way. */
@@ -106,18 +135,24 @@ async function figures(topDir: string, runs: number, report: boolean): Promise<s
   const { runTable, summaryTable } = await import('../report/terminal.js');
   if (runs === 1) {
     const { readMetrics } = await import('../analysis/summary.js');
-    return runTable(readMetrics(topDir), readRunJson(topDir));
+    return runTable(readMetrics(topDir), readRunJson(topDir), false);
   }
   const { summarise } = await import('../analysis/summary.js');
   const summary = await summarise(topDir);
   if (report) await (await import('../report/report.js')).writeReport(topDir);
-  return summaryTable(summary);
+  return summaryTable(summary, false);
 }
 
-async function chooseEngine(choice: EngineChoice, plansFor: (clock: 'virtual' | 'real') => readonly Plan[]): Promise<{ readonly engine: Engine; readonly plans: readonly Plan[] }> {
+async function chooseEngine(choice: EngineChoice, plansFor: (clock: 'virtual' | 'real') => readonly Plan[], scenario: Scenario): Promise<{ readonly engine: Engine; readonly plans: readonly Plan[] }> {
   if (choice.kind === 'sim') {
     const { simulatorEngine } = await import('./simulator-engine.js');
-    return { engine: simulatorEngine(os.availableParallelism()), plans: plansFor('virtual') };
+    const { memoryProblem } = await import('../../simulator/memory.js');
+    const plans = plansFor('virtual');
+    for (const plan of plans) {
+      const tooLarge = memoryProblem(plan);
+      if (tooLarge !== null) throw new UserError(`${scenario.file}: ${plan.name}: ${tooLarge}`, 2);
+    }
+    return { engine: simulatorEngine(os.availableParallelism()), plans };
   }
   const { chooseMachine } = await import('../machines/registry.js');
   // What a kernel must have does not depend on the clock, so any plan set serves to choose the machine.
@@ -133,7 +168,9 @@ async function chooseEngine(choice: EngineChoice, plansFor: (clock: 'virtual' | 
       throw new UserError(`${plan.name}${Object.keys(plan.varied).length > 0 ? ` (${Object.entries(plan.varied).map(([key, value]) => `${key} ${value}`).join(', ')})` : ''}: ${error.message}`, 2);
     }
   }
-  const { machine, clock, notLocal } = await chooseMachine(choice.machine, wanted, choice.clock, choice.memoryBytes === undefined ? {} : { memoryBytes: choice.memoryBytes }, choice.hosts);
+  const { machine, clock, notLocal } = await chooseMachine(choice.machine, wanted, choice.clock, {
+    hosts: choice.hosts, locate: (place, plan) => scenario.where(place, plan.varied), ...(choice.memoryBytes === undefined ? {} : { memoryBytes: choice.memoryBytes }),
+  });
   if (choice.machine === 'auto' && notLocal.length > 0) {
     process.stderr.write(pc.dim(`Not on this host's own kernel, which lacks ${notLocal.map(({ what }) => what).join(', ')}.`) + '\n');
   }

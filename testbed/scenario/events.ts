@@ -7,8 +7,8 @@
 import { z } from 'zod';
 import type { PlanQueue } from '../plan/plan.js';
 import { zProbability, zTime } from '../units.js';
-import { type Data } from './data.js';
-import { expectation, explain } from './explain.js';
+import { isMap, type Data } from './data.js';
+import { expectation, explain, onlyExpected } from './explain.js';
 import { suggestion } from './names.js';
 import { show } from './problem.js';
 import { perDirection, zDelay, zLinkRate, type PerDirection } from './quantity.js';
@@ -41,6 +41,11 @@ type Context = z.core.$RefinementCtx<unknown>;
 function change(target: string, value: unknown, key: readonly string[], context: Context): Change | undefined {
   const match = targetPattern.exec(target.trim());
   if (!match) {
+    const parts = /^([A-Za-z][A-Za-z0-9_-]*)(\[[^\]]*\])?\.([^.]+)\.([a-z]+)$/.exec(target.trim());
+    if (parts) {
+      context.addIssue({ code: 'custom', message: `there is no direction ${show(parts[3])} of ${parts[1]}${parts[2] ?? ''}; ${suggestion(parts[3]!, ['forward', 'reverse'])}expected forward, reverse, or none for both`, path: [...key] });
+      return undefined;
+    }
     context.addIssue({ code: 'custom', message: `the target ${show(target)} is not understood; expected ${targetWords}`, path: [...key] });
     return undefined;
   }
@@ -49,11 +54,17 @@ function change(target: string, value: unknown, key: readonly string[], context:
     context.addIssue({ code: 'custom', message: `there is no ${show(match[4])} that an event could set; ${suggestion(match[4]!, eventFields)}expected ${targetWords}`, path: [...key] });
     return undefined;
   }
+  if (field === 'queue') {
+    const nameless = namelessQueue(value);
+    if (nameless !== undefined) {
+      context.addIssue({ code: 'custom', message: `the queue discipline of ${nameless} is not said; expected the one the queue has, such as { kind: codel, target: 2ms }`, path: [...key] });
+      return undefined;
+    }
+  }
   const result = fields[field].safeParse(value, { error: expectation });
   if (!result.success) {
     for (const problem of explain(result.error.issues, value as Data)) {
-      const bare = /^.*? is not accepted; (.*)$/s.exec(problem.message)?.[1] ?? problem.message;
-      context.addIssue({ code: 'custom', message: bare, path: [...key, ...problem.path] });
+      context.addIssue({ code: 'custom', message: onlyExpected(problem.message), path: [...key, ...problem.path] });
     }
     return undefined;
   }
@@ -63,6 +74,15 @@ function change(target: string, value: unknown, key: readonly string[], context:
     target: match[1]!, index: match[2] === undefined ? null : Number(match[2]), field, key,
     value: side === undefined ? both : { [side]: both[side] },
   };
+}
+
+/** Parameters given without the kind of queue they are of, or undefined. */
+function namelessQueue(value: unknown): string | undefined {
+  const map = value as Data;
+  if (!isMap(map) || ['kind', 'tc', 'forward', 'reverse'].some((key) => key in map)) return undefined;
+  const keys = Object.keys(map);
+  // A mistyped key is told as such.
+  return keys.length === 0 || keys.some((key) => suggestion(key, ['kind', 'forward', 'reverse']) !== '') ? undefined : keys.join(', ');
 }
 
 export const zEvent = z.looseObject({

@@ -4,13 +4,16 @@
  * of links, two round-trip times for one pair). Both the loader, to check, and the compiler build on it.
  */
 
-import type { PlanQueue } from '../plan/plan.js';
-import type { Change } from './events.js';
+import { parseExpectations } from '../expect/parse.js';
+import type { EngineRules } from './engine-rules.js';
+import { checkEvents } from './event-checks.js';
 import { maxHosts, type HostRange } from './hosts.js';
-import type { LinkFields } from './link.js';
+import { defaultMtuBytes, defaultOverheadBytes, sideOf, type LinkFields, type Side } from './link.js';
+import { checkLink, mtuOf, type Report } from './link-checks.js';
 import { enumerate, suggestion } from './names.js';
+import type { Holes } from './partial.js';
 import { formatPath, type Path, type Problem } from './problem.js';
-import { leastOf, type Distribution, type PerDirection } from './quantity.js';
+import { leastOf, type Distribution } from './quantity.js';
 import type { Resolved } from './schema.js';
 import { iperf3ArgumentsProblem } from './iperf3-arguments.js';
 import { mostIperf3Flows, trafficTools } from './tools.js';
@@ -18,8 +21,8 @@ import type { CommonTraffic } from './traffic/kind.js';
 import { trafficKinds } from './traffic/registry.js';
 import { formatTime } from '../units.js';
 
-export type Side = 'forward' | 'reverse';
-export const sides: readonly Side[] = ['forward', 'reverse'];
+export { changed, changedQueue, changedSides } from './event-checks.js';
+export { sideOf, sides, type Side } from './link.js';
 
 export interface Host {
   /** `S1[0]`, or `S1` for a single host. */
@@ -84,11 +87,6 @@ export const maxDelayGroups = 15;
 const needsEcn: ReadonlySet<string> = new Set(['dctcp', 'prague']);
 export const asksForEcn = (cc: string | null): boolean => cc !== null && needsEcn.has(cc);
 
-/** The value of a field in one direction. */
-export function sideOf<T>(value: PerDirection<T> | undefined, side: Side): T | undefined {
-  return value === undefined ? undefined : value[side];
-}
-
 /** The links on the way between two routers of a tree, and the direction each is passed in. */
 export function route(expanded: Pick<Expanded, 'links'> & { readonly parents: readonly Tree[] } , from: number, to: number): readonly { readonly link: RouterLink; readonly side: Side }[] {
   const way: { link: RouterLink; side: Side }[] = [];
@@ -125,12 +123,23 @@ export function trees(neighbours: Expanded['neighbours']): readonly Tree[] {
 
 const count = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' : 's'}`;
 
+export interface ExpandOptions {
+  /** What the engine makes of queues and congestion controls; absent: not asked (the loader did). */
+  readonly rules?: EngineRules | undefined;
+  /** Places that could not be read: what only follows from them is no mistake. */
+  readonly holes?: Holes;
+}
+
 /**
  * @returns what the scenario stands for, and every mistake found; with mistakes the rest may be incomplete.
  */
-export function expand(scenario: Resolved): { readonly expanded: Expanded; readonly problems: readonly Problem[] } {
+export function expand(scenario: Resolved, { rules, holes }: ExpandOptions = {}): { readonly expanded: Expanded; readonly problems: readonly Problem[] } {
   const problems: Problem[] = [];
-  const problem = (path: Path, message: string): void => { problems.push({ path, message }); };
+  const problem: Report = (path, message, ...needs) => {
+    const unread = (need: Path): boolean => holes !== undefined && (need.includes('*') ? holes.like(...need.map(String)) : holes.touches(need));
+    if (holes?.covers(path) || needs.some(unread)) return;
+    problems.push({ path, message });
+  };
   const { topology } = scenario;
 
   // Names: routers, links and hosts share one space, since links and hosts are called by name in events and metrics.
@@ -144,7 +153,7 @@ export function expand(scenario: Resolved): { readonly expanded: Expanded; reado
   const routerIndex = new Map(topology.routers.map((name, i) => [name, i]));
   const router = (name: string, path: Path): number => {
     const index = routerIndex.get(name);
-    if (index === undefined) problem(path, `there is no router "${name}"; ${suggestion(name, topology.routers)}expected ${enumerate(topology.routers)}`);
+    if (index === undefined) problem(path, `there is no router "${name}"; ${suggestion(name, topology.routers)}expected ${enumerate(topology.routers)}`, ['topology', 'routers']);
     return index ?? -1;
   };
 
@@ -152,14 +161,17 @@ export function expand(scenario: Resolved): { readonly expanded: Expanded; reado
   const links: RouterLink[] = [];
   const neighbours: [number, number][][] = topology.routers.map(() => []);
   const part = topology.routers.map((_, i) => i);
+  let lost = false;
   const root = (i: number): number => { while (part[i] !== i) i = part[i] = part[part[i]!]!; return i; };
   for (const [name, link] of Object.entries(topology.links ?? {})) {
     const path = ['topology', 'links', name];
     claim(name, 'a link', path);
-    checkLink(link, topology, path, problem);
+    checkLink(link, topology, path, problem, rules);
     const [a, b] = [router(link.between[0]!, [...path, 'between', 0]), router(link.between[1]!, [...path, 'between', 1])];
-    if (a < 0 || b < 0) continue;
-    if (a === b) { problem([...path, 'between'], `the link joins ${link.between[0]!} with itself; expected two different routers`); continue; }
+    if (a < 0 || b < 0) { lost = true; continue; }
+    if (a === b) {
+      lost = true;
+      problem([...path, 'between'], `the link joins ${link.between[0]!} with itself; expected two different routers`); continue; }
     if (root(a) === root(b)) {
       const known = trees(neighbours);
       const loop = route({ links, parents: known }, b, a);
@@ -173,9 +185,9 @@ export function expand(scenario: Resolved): { readonly expanded: Expanded; reado
     links.push({ name, a, b, fields: link });
   }
   const islands = new Set(topology.routers.map((_, i) => root(i)));
-  if (islands.size > 1 && problems.length === 0) {
+  if (islands.size > 1 && !lost && !holes?.like('topology', 'links', '*')) {
     const apart = topology.routers.filter((_, i) => root(i) !== root(0));
-    problem(['topology', 'routers'], `${enumerate(apart)} ${apart.length === 1 ? 'is' : 'are'} not joined with ${topology.routers[0]!}; expected links in topology.links that join all routers`);
+    problem(['topology', 'routers'], `${enumerate(apart)} ${apart.length === 1 ? 'is' : 'are'} not joined with ${topology.routers[0]!}; expected links in topology.links that join all routers`, ['topology', 'routers']);
   }
 
   // Hosts: counted before they are made.
@@ -192,7 +204,7 @@ export function expand(scenario: Resolved): { readonly expanded: Expanded; reado
     const path = ['topology', 'hosts', name];
     claim(name, 'a host', path);
     const at = router(group.at, [...path, 'at']);
-    checkLink(group, topology, path, problem);
+    checkLink(group, topology, path, problem, rules);
     if (total > maxHosts) continue;
     const make = (hostName: string, index: number | null): void => {
       const host = { name: hostName, group: name, index, router: at, fields: group };
@@ -205,6 +217,7 @@ export function expand(scenario: Resolved): { readonly expanded: Expanded; reado
 
   const groupNames = groups.map(([name]) => name);
   let pairsLeft = maxPairs;
+  const counted = (group: string): Path => ['topology', 'hosts', group, 'count'];
   const resolve = (ranges: readonly HostRange[], path: Path): Host[] | undefined => {
     const found: Host[] = [];
     let good = true;
@@ -213,16 +226,16 @@ export function expand(scenario: Resolved): { readonly expanded: Expanded; reado
       const group = Object.hasOwn(topology.hosts, range.group) ? topology.hosts[range.group] : undefined;
       if (group === undefined) {
         const router_ = routerIndex.has(range.group) ? ` (${range.group} is a router)` : '';
-        problem(where, `there is no host "${range.group}"${router_}; ${suggestion(range.group, groupNames)}expected ${enumerate(groupNames)}`);
+        problem(where, `there is no host "${range.group}"${router_}; ${suggestion(range.group, groupNames)}expected ${enumerate(groupNames)}`, ['topology', 'hosts', range.group]);
         good = false;
       } else if (range.first !== null && group.count === undefined) {
-        problem(where, `${range.text}: ${range.group} is a single host; expected ${range.group} (or give it a count)`);
+        problem(where, `${range.text}: ${range.group} is a single host; expected ${range.group} (or give it a count)`, counted(range.group));
         good = false;
       } else if (range.first !== null && range.last! < range.first) {
         problem(where, `${range.text} counts backwards; expected ${range.group}[${range.last}..${range.first}]`);
         good = false;
       } else if (range.first !== null && range.last! >= (group.count ?? 1)) {
-        problem(where, `${range.text}: there are ${count(group.count ?? 1, 'host')} ${range.group}; expected ${range.group}[0] to ${range.group}[${(group.count ?? 1) - 1}]`);
+        problem(where, `${range.text}: there are ${count(group.count ?? 1, 'host')} ${range.group}; expected ${range.group}[0] to ${range.group}[${(group.count ?? 1) - 1}]`, counted(range.group));
         good = false;
       } else if (total <= maxHosts) {
         const first = range.first ?? 0;
@@ -244,7 +257,7 @@ export function expand(scenario: Resolved): { readonly expanded: Expanded; reado
     const targets = resolve(to, [...path, 'to']);
     if (!sources || !targets) return [];
     if (sources.length !== targets.length && sources.length !== 1 && targets.length !== 1) {
-      problem([...path, 'to'], `${count(targets.length, 'host')} in to, ${count(sources.length, 'host')} in from; expected lists of equal length, or a single host in one of them`);
+      problem([...path, 'to'], `${count(targets.length, 'host')} in to, ${count(sources.length, 'host')} in from; expected lists of equal length, or a single host in one of them`, ...[...from, ...to].map(({ group }) => counted(group)));
       return [];
     }
     const n = Math.max(sources.length, targets.length);
@@ -264,25 +277,30 @@ export function expand(scenario: Resolved): { readonly expanded: Expanded; reado
   for (const [name, spec] of Object.entries(scenario.traffic ?? {})) {
     const path = ['traffic', name];
     drafts.push({ name, spec, pairs: pairUp(spec.from, spec.to, path) });
-    if (spec.start !== undefined && leastOf(spec.start) >= endNs) problem([...path, 'start'], `it would start after the run ends at ${formatTime(endNs)}; expected an earlier time`);
-    if (spec.stop !== undefined && spec.stop <= (spec.start === undefined ? 0 : leastOf(spec.start))) problem([...path, 'stop'], `${formatTime(spec.stop)} is not after its start; expected a later time`);
+    if (spec.start !== undefined && leastOf(spec.start) >= endNs) problem([...path, 'start'], `it would start after the run ends at ${formatTime(endNs)}; expected an earlier time, or a longer measure (the run ends after its warmup and duration)`, ['measure']);
+    if (spec.stop !== undefined && spec.stop <= (spec.start === undefined ? 0 : leastOf(spec.start))) problem([...path, 'stop'], `${formatTime(spec.stop)} is not after its start; expected a later time`, [...path, 'start']);
   }
   const isBulk = (kind: string): boolean => trafficKinds.get(kind)?.bulk === true;
   const bulkFlows = drafts.filter((d) => isBulk(d.spec.kind)).reduce((sum, d) => sum + d.pairs.length * (d.spec.flows ?? 1), 0);
   const classes = drafts.map(({ name, spec, pairs }): TrafficClass => {
-    const path = ['traffic', name];
+    const path: Path = ['traffic', name];
+    const kind: Path = [...path, 'kind'];
+    // The default tool depends on how many bulk flows there are.
+    const chosen: readonly Path[] = [kind, [...path, 'tool'], [...path, 'cc'], ...(spec.tool === undefined ? [['traffic']] : [])];
     const control = trafficKinds.get(spec.kind)?.transport === 'tcp' ? spec.cc ?? 'cubic' : null;
     // iperf3's server does not run the client's congestion control, so DCTCP would not get the ECN it needs.
     const tool = spec.tool ?? (isBulk(spec.kind) && bulkFlows <= mostIperf3Flows && !asksForEcn(control) ? 'iperf3' : 'builtin');
     const able = trafficTools.get(tool);
-    if (!able) problem([...path, 'tool'], `there is no tool "${tool}"; ${suggestion(tool, [...trafficTools.keys()])}expected ${[...trafficTools].filter(([, kinds]) => kinds.includes(spec.kind)).map(([t]) => t).join(', ')}`);
-    else if (!able.includes(spec.kind)) problem([...path, 'tool'], `${tool} cannot send ${spec.kind}; expected ${[...trafficTools].filter(([, kinds]) => kinds.includes(spec.kind)).map(([t]) => t).join(', ')}`);
-    if (spec.args !== undefined && spec.args.length > 0 && tool === 'builtin') problem([...path, 'args'], 'the built-in generator takes no arguments; expected no args, or another tool');
+    if (!able) problem([...path, 'tool'], `there is no tool "${tool}"; ${suggestion(tool, [...trafficTools.keys()])}expected ${[...trafficTools].filter(([, kinds]) => kinds.includes(spec.kind)).map(([t]) => t).join(', ')}`, kind);
+    else if (!able.includes(spec.kind)) problem([...path, 'tool'], `${tool} cannot send ${spec.kind}; expected ${[...trafficTools].filter(([, kinds]) => kinds.includes(spec.kind)).map(([t]) => t).join(', ')}`, kind);
+    if (spec.args !== undefined && spec.args.length > 0 && tool === 'builtin') problem([...path, 'args'], 'the built-in generator takes no arguments; expected no args, or another tool', ...chosen);
     else if (tool === 'iperf3') {
       const wrong = iperf3ArgumentsProblem(spec.args ?? []);
-      if (wrong !== null) problem([...path, 'args'], wrong);
+      if (wrong !== null) problem([...path, 'args'], wrong, ...chosen);
     }
-    if (spec.ecn === false && asksForEcn(control)) problem([...path, 'ecn'], `${control!} always uses ECN; expected true, or no ecn`);
+    if (spec.ecn === false && asksForEcn(control)) problem([...path, 'ecn'], `${control!} always uses ECN; expected true, or no ecn`, kind);
+    const controls = rules?.congestionControls ?? null;
+    if (control !== null && controls !== null && !controls.includes(control)) problem([...path, 'cc'], `${JSON.stringify(control)} is not a congestion control of the simulator; ${suggestion(control, controls)}expected ${controls.join(', ')}`, kind);
     return { name, spec, pairs, tool, ecn: spec.ecn ?? asksForEcn(control), cc: control };
   });
   checkEcn(classes, problem);
@@ -290,29 +308,31 @@ export function expand(scenario: Resolved): { readonly expanded: Expanded; reado
   const probes: ProbeClass[] = [];
   for (const [name, probe] of Object.entries(scenario.probes ?? {})) {
     probes.push({ name, pairs: pairUp(probe.from, probe.to, ['probes', name]) });
-    if ((probe.start ?? 0) >= endNs) problem(['probes', name, 'start'], `it would start after the run ends at ${formatTime(endNs)}; expected an earlier time`);
-    if (probe.stop !== undefined && probe.stop <= (probe.start ?? 0)) problem(['probes', name, 'stop'], `${formatTime(probe.stop)} is not after its start; expected a later time`);
+    if ((probe.start ?? 0) >= endNs) problem(['probes', name, 'start'], `it would start after the run ends at ${formatTime(endNs)}; expected an earlier time, or a longer measure (the run ends after its warmup and duration)`, ['measure']);
+    if (probe.stop !== undefined && probe.stop <= (probe.start ?? 0)) problem(['probes', name, 'stop'], `${formatTime(probe.stop)} is not after its start; expected a later time`, ['probes', name, 'start']);
   }
   const probePairs = probes.reduce((sum, p) => sum + p.pairs.length, 0);
   if (probePairs > 1000) problem(['probes'], `${probePairs} pairs of hosts would be probed; expected at most 1000`);
 
-  // From here on paths between hosts are needed: only with a sound topology.
+  // From here on paths between hosts are needed: only between those that are joined.
   const expanded = { hosts, hostNamed, links, neighbours, classes, probes };
   const pairs = new Map<string, Pair>();
   const rtts = new Map<string, PairRtt>();
-  if (islands.size === 1 && hosts.every((h) => h.router >= 0)) {
-    const parents = trees(neighbours);
-    for (const { pairs: list } of [...classes, ...probes]) for (const pair of list) pairs.set(pairId(pair.src, pair.dst), pair);
-    pairRtts(scenario, expanded, parents, rtts, problem);
-    checkPackets(scenario, expanded, parents, problem);
-    checkEvents(scenario, expanded, rtts, endNs, problem);
-  }
+  const joined = ({ src, dst }: Pair): boolean => src.router >= 0 && dst.router >= 0 && root(src.router) === root(dst.router);
+  const sound = islands.size === 1 && hosts.every((h) => h.router >= 0);
+  const onTheWay = sound ? expanded : { ...expanded, classes: classes.map((c) => ({ ...c, pairs: c.pairs.filter(joined) })), probes: probes.map((p) => ({ ...p, pairs: p.pairs.filter(joined) })) };
+  const parents = trees(neighbours);
+  for (const { pairs: list } of [...onTheWay.classes, ...onTheWay.probes]) for (const pair of list) pairs.set(pairId(pair.src, pair.dst), pair);
+  pairRtts(scenario, onTheWay, parents, rtts, problem);
+  checkPackets(scenario, onTheWay, parents, problem);
+  checkEvents({ scenario, expanded, rtts, endNs, problem, rules });
+  problems.push(...parseExpectations(scenario.expect ?? [], expanded).problems);
   return { expanded: { ...expanded, pairs, rtts }, problems };
 }
 
 /** What holds where the scenario is silent. */
 export const defaults = {
-  warmupNs: 10e9, durationNs: 60e9, mtuBytes: 1500, overheadBytes: 14, probeIntervalNs: 10e6, probeSizeBytes: 100,
+  warmupNs: 10e9, durationNs: 60e9, mtuBytes: defaultMtuBytes, overheadBytes: defaultOverheadBytes, probeIntervalNs: 10e6, probeSizeBytes: 100,
   queueIntervalNs: 10e6, socketIntervalNs: 100e6,
 } as const;
 
@@ -321,31 +341,6 @@ export function fixedDelay(links: readonly RouterLink[], parents: readonly Tree[
   let ns = (sideOf(from.fields.delay, 'forward') ?? 0) + (sideOf(to.fields.delay, 'reverse') ?? 0);
   for (const { link, side } of route({ links, parents }, from.router, to.router)) ns += sideOf(link.fields.delay, side) ?? 0;
   return ns;
-}
-
-type Report = (path: Path, message: string) => void;
-
-function checkLink(fields: LinkFields, topology: Resolved['topology'], path: Path, problem: Report): void {
-  const mtu = fields.mtu ?? topology.mtu ?? defaults.mtuBytes;
-  // RFC 8200 section 5: IPv6 needs 1280 bytes.
-  if (topology.ip === 6 && mtu < 1280) problem([...path, ...(fields.mtu === undefined ? [] : ['mtu'])], `an MTU of ${mtu} is too small for IPv6; expected at least 1280`);
-  const rated = sides.filter((side) => typeof sideOf(fields.rate, side) === 'number');
-  const queue = fields.queue;
-  if (queue !== undefined) {
-    if (rated.length === 0) problem([...path, 'queue'], 'a queue needs a rate; expected a rate, such as rate: 20mbit, beside it');
-    else if (queue.forward !== queue.reverse) {
-      for (const side of sides) if (queue[side] !== undefined && !rated.includes(side)) problem([...path, 'queue', side], `a queue needs a rate; expected a rate in the ${side} direction`);
-    }
-  }
-  for (const key of ['shaper', 'overhead'] as const) {
-    if (fields[key] !== undefined && rated.length === 0) problem([...path, key], `${key} needs a rate; expected a rate, such as rate: 20mbit, beside it`);
-  }
-  for (const side of sides) {
-    const delay = sideOf(fields.delay, side) ?? 0;
-    const jitter = sideOf(fields.jitter, side) ?? 0;
-    if (jitter > delay) problem([...path, 'jitter'], `a jitter of ${formatTime(jitter)} on a delay of ${formatTime(delay)} would need delays below 0; expected at most the delay`);
-    if ((sideOf(fields.reorder, side) ?? 0) > 0 && delay === 0) problem([...path, 'reorder'], 'reordering lets packets overtake delayed ones; expected a delay beside it');
-  }
 }
 
 /**
@@ -358,7 +353,7 @@ function checkEcn(classes: readonly TrafficClass[], problem: Report): void {
   for (const c of classes) {
     if (c.cc === null || !c.ecn || asksForEcn(c.cc)) continue;
     const clash = c.pairs.find(({ src }) => without.has(src));
-    if (clash) problem(['traffic', c.name, 'ecn'], `${clash.src.name} also sends "${without.get(clash.src)!}" without ECN, and Linux asks for ECN by host; expected the same ecn in both classes, or different hosts`);
+    if (clash) problem(['traffic', c.name, 'ecn'], `${clash.src.name} also sends "${without.get(clash.src)!}" without ECN, and Linux asks for ECN by host; expected the same ecn in both classes, or different hosts`, ...[c.name, without.get(clash.src)!].flatMap((name) => ['kind', 'cc', 'ecn'].map((key) => ['traffic', name, key])));
   }
 }
 
@@ -411,11 +406,11 @@ function pairRtts(scenario: Resolved, expanded: Pick<Expanded, 'links' | 'classe
 }
 
 function checkPackets(scenario: Resolved, expanded: Pick<Expanded, 'links' | 'classes' | 'probes'>, parents: readonly Tree[], problem: Report): void {
-  const mtuOf = (fields: LinkFields): number => fields.mtu ?? scenario.topology.mtu ?? defaults.mtuBytes;
+  const ipMtu = (fields: LinkFields): number => mtuOf(fields, scenario.topology);
   const check = (pairs: readonly Pair[], bytes: number, path: Path): void => {
     for (const { src, dst } of pairs) {
-      const mtu = Math.min(mtuOf(src.fields), mtuOf(dst.fields), ...route({ links: expanded.links, parents }, src.router, dst.router).map(({ link }) => mtuOf(link.fields)));
-      if (bytes > mtu) { problem(path, `a packet of ${bytes} bytes does not fit the MTU of ${mtu} between ${src.name} and ${dst.name}; expected at most ${mtu}B`); return; }
+      const mtu = Math.min(ipMtu(src.fields), ipMtu(dst.fields), ...route({ links: expanded.links, parents }, src.router, dst.router).map(({ link }) => ipMtu(link.fields)));
+      if (bytes > mtu) { problem(path, `a packet of ${bytes} bytes does not fit the MTU of ${mtu} between ${src.name} and ${dst.name}; expected at most ${mtu}B`, ['topology', 'mtu'], ['topology', 'links', '*', 'mtu'], ['topology', 'hosts', '*', 'mtu']); return; }
     }
   };
   for (const c of expanded.classes) {
@@ -423,54 +418,4 @@ function checkPackets(scenario: Resolved, expanded: Pick<Expanded, 'links' | 'cl
     if (packet !== undefined) check(c.pairs, packet, ['traffic', c.name, 'packet']);
   }
   for (const p of expanded.probes) check(p.pairs, scenario.probes?.[p.name]?.size ?? defaults.probeSizeBytes, ['probes', p.name, 'size']);
-}
-
-/** The cables a change is for: their names as in the plan, and their fields. */
-export function changed(change: Change, expanded: Pick<Expanded, 'links' | 'hosts'>): readonly { readonly name: string; readonly fields: LinkFields }[] {
-  if (change.index === null) {
-    const link = expanded.links.find((l) => l.name === change.target);
-    if (link) return [link];
-  }
-  return expanded.hosts.filter((h) => h.group === change.target && (change.index === null || h.index === change.index));
-}
-
-/** The sides a change is for: those named, or with one value for both, those where it can apply. */
-export function changedSides(change: Change, fields: LinkFields): readonly Side[] {
-  const named = sides.filter((side) => change.value[side] !== undefined);
-  if (change.field !== 'rate' && change.field !== 'queue') return named;
-  const rated = named.filter((side) => typeof sideOf(fields.rate, side) === 'number');
-  return change.value.forward === change.value.reverse && rated.length > 0 ? rated : named;
-}
-
-function checkEvents(scenario: Resolved, expanded: Pick<Expanded, 'links' | 'hosts'>, rtts: ReadonlyMap<string, PairRtt>, endNs: number, problem: Report): void {
-  const wireFields: readonly string[] = ['delay', 'jitter', 'loss', 'duplicate', 'reorder'];
-  const delayers = new Set<string>([...rtts.values()].map((rtt) => rtt.delayer.name));
-  (scenario.events ?? []).forEach((event, i) => {
-    const path: Path = ['events', i];
-    if (event.atNs >= endNs) problem([...path, 'at'], `${formatTime(event.atNs)} is not before the end of the run at ${formatTime(endNs)}; expected an earlier time`);
-    for (const change of event.changes) {
-      const where = [...path, ...change.key];
-      const cables = changed(change, expanded);
-      if (cables.length === 0) {
-        const known = [...expanded.links.map((l) => l.name), ...new Set(expanded.hosts.map((h) => h.group))];
-        problem(where, `there is no link or host "${change.target}${change.index === null ? '' : `[${change.index}]`}"; ${suggestion(change.target, known)}expected ${enumerate(known)}`);
-        continue;
-      }
-      const { fields } = cables[0]!;
-      for (const side of changedSides(change, fields)) {
-        if (change.field === 'rate' && typeof sideOf(fields.rate, side) !== 'number') problem(where, `${change.target} has no rate in the ${side} direction to change; expected a link with a rate from the start`);
-        if (change.field === 'queue') {
-          const before = sideOf(fields.queue, side) ?? { kind: 'pfifo', in: 'kernel' };
-          const after = change.value[side] as PlanQueue;
-          if (typeof sideOf(fields.rate, side) !== 'number') problem(where, `${change.target} has no queue in the ${side} direction; expected a link with a rate from the start`);
-          else if (after.kind !== before.kind || after.in !== before.in) problem(where, `the queue is ${before.kind} and cannot become ${after.kind} during the run; expected other parameters of ${before.kind}`);
-          else if (after.kind === 'raw') problem(where, 'a queue of raw tc words cannot be changed during the run; expected a queue with typed parameters');
-        }
-      }
-      if (wireFields.includes(change.field)) {
-        const busy = change.value.forward === undefined ? undefined : cables.find((cable) => delayers.has(cable.name));
-        if (busy) problem(where, `the delays of ${busy.name} are made by an rtt; expected an event on a link between routers, or on the other host's access link`);
-      }
-    }
-  });
 }

@@ -44,10 +44,11 @@ export function explain(issues: readonly Issue[], data: Data | undefined, base: 
         message: `unknown key ${show(key)}; ${suggestion(key, known)}expected ${known.length > 0 ? enumerate(known, 40) : 'no key here'}`,
       }));
     }
+    if (issue.code === 'invalid_value') return [{ path: [...base, ...path], message: told(value, issue.message, issue.values.map(String)) }];
     if (issue.code === 'invalid_union') {
       if (issue.errors.length === 0) {
         const options = (issue as { options?: unknown[] }).options?.map(String) ?? [];
-        return [{ path: [...base, ...path], message: told(value, `expected ${options.join(', ')}`) }];
+        return [{ path: [...base, ...path], message: told(value, `expected ${options.join(', ')}`, options) }];
       }
       return explainUnion(issue.errors, value, [...base, ...path]);
     }
@@ -59,12 +60,23 @@ export function explain(issues: readonly Issue[], data: Data | undefined, base: 
     return [{ path: [...base, ...path], message: /^(there |the |this |unknown )/.test(issue.message) ? issue.message : told(value, issue.message) }];
   });
   // A mistyped key is one mistake, not an unknown key and a missing one.
-  const meant = new Set(problems.flatMap((p) => { const match = /^unknown key .*; did you mean "(.*?)"\?/.exec(p.message); return match ? [formatPath([...p.path.slice(0, -1), match[1]!])] : []; }));
+  const meant = new Set(problems.flatMap((p) => { const key = keyMeant(p); return key === undefined ? [] : [formatPath(key)]; }));
   return problems.filter((p) => !(p.message.startsWith('is missing') && meant.has(formatPath(p.path))));
 }
 
-function told(value: Data | undefined, expectedText: string): string {
-  return value === undefined || value === null ? `is missing; ${expectedText}` : `${show(value)} is not accepted; ${expectedText}`;
+/** The place a mistyped key was meant for, where a complaint about an unknown key names one. */
+export function keyMeant({ path, message }: Problem): Path | undefined {
+  const match = /^unknown key .*?; did you mean "(.*?)"\?/.exec(message);
+  return match ? [...path.slice(0, -1), match[1]!] : undefined;
+}
+
+/** What would be accepted, of a message that also says that the value is not or is missing; for complaints that are told again. */
+export const onlyExpected = (message: string): string => /^(?:.*? is not accepted|is missing); (.*)$/s.exec(message)?.[1] ?? message;
+
+/** @param options names of which the value should be one: the nearest is offered */
+function told(value: Data | undefined, expectedText: string, options: readonly string[] = []): string {
+  if (value === undefined || value === null) return `is missing; ${expectedText}`;
+  return `${show(value)} is not accepted; ${typeof value === 'string' ? suggestion(value, options) : ''}${expectedText}`;
 }
 
 function knownKeys(message: string): readonly string[] {

@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import { zProbability } from '../units.js';
 import { zName } from './names.js';
-import { perDirection, zDelay, zRateOrNone } from './quantity.js';
+import { perDirection, zDelay, zRateOrNone, type PerDirection } from './quantity.js';
 import { zQueue } from './queue.js';
 
 const mtuWords = 'bytes from 576 to 9000, such as 1500';
@@ -37,3 +37,14 @@ export const zLink = z.strictObject({
 export type Link = z.output<typeof zLink>;
 /** What links and access links share. */
 export type LinkFields = Omit<Link, 'between'>;
+
+export type Side = 'forward' | 'reverse';
+export const sides: readonly Side[] = ['forward', 'reverse'];
+/** The value of a field in one direction. */
+export function sideOf<T>(value: PerDirection<T> | undefined, side: Side): T | undefined {
+  return value === undefined ? undefined : value[side];
+}
+
+export const defaultMtuBytes = 1500;
+/** An Ethernet header. */
+export const defaultOverheadBytes = 14;

@@ -3,6 +3,7 @@ import * as fs from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
 import { ScenarioError } from '../errors.js';
+import { simulatorRules } from '../../simulator/rules.js';
 import { load, loadText } from './load.js';
 
 const example = fs.readFileSync('topologies/parking-lot.yaml', 'utf8');
@@ -56,12 +57,23 @@ describe('loading a scenario', () => {
     }
     assert.deepEqual(scenario.variants[0]!.traffic!['long']!.from, [{ group: 'S1', first: 0, last: 1, text: 'S1[0..1]' }]);
     assert.deepEqual(scenario.variants[0]!.traffic!['long']!.start, { kind: 'uniform', min: 0, max: 1e9 });
+    // Inside { … } plain YAML wants quotes; we do not.
+    const unquoted = example.replaceAll('"', '');
+    assert.match(unquoted, /from: S1\[0\.\.1\], to: D3\[0\.\.1\], .* start: uniform\(0s, 1s\) }/);
+    assert.deepEqual(loadText(unquoted, 'x.yaml').variants, scenario.variants);
   });
 
   it('takes the product of several varied keys, the last changing fastest', () => {
     const scenario = loadText(`${good}vary:\n  queue: [codel, pie]\n  topology.links.BL.rate: [5mbit, 20mbit]\n`, 'x.yaml');
     assert.deepEqual(scenario.variants.map((v) => Object.values(v.varied).join(' ')), ['codel 5mbit', 'codel 20mbit', 'pie 5mbit', 'pie 20mbit']);
     assert.equal(scenario.variants[2]!.topology.links!['BL']!.rate!.forward, 5e6);
+  });
+
+  it('changes several values together where one key of vary names them all', () => {
+    const scenario = loadText(`${good}vary:\n  topology.links.BL.rate, measure.duration: [[5mbit, 20s], [20mbit, 20s], [20mbit, 5s]]\n  traffic.bulk.cc: [reno, cubic]\n`, 'x.yaml');
+    assert.deepEqual(scenario.variants.map((v) => Object.values(v.varied).join(' ')), ['5mbit 20s reno', '5mbit 20s cubic', '20mbit 20s reno', '20mbit 20s cubic', '20mbit 5s reno', '20mbit 5s cubic']);
+    assert.deepEqual(Object.keys(scenario.variants[0]!.varied), ['topology.links.BL.rate', 'measure.duration', 'traffic.bulk.cc']);
+    assert.deepEqual([scenario.variants[4]!.topology.links!['BL']!.rate!.forward, scenario.variants[4]!.measure!.duration], [20e6, 5e9]);
   });
 
   it('tells two varied values of one kind apart by their parameters', () => {
@@ -151,7 +163,7 @@ describe('a mistake in a scenario is named with its line, field, value and what 
     refused(bulk('from: S, to: D, tool: iperf'), 10, 'traffic.bulk.tool', /there is no tool "iperf"; did you mean "iperf3"/);
     refused(good.replace('kind: bulk, from: S, to: D, rtt: 50ms', 'kind: short, from: S, to: D, arrival: every 1s, size: 1kB, tool: iperf3'), 10, 'traffic.bulk.tool', /iperf3 cannot send short; expected builtin/);
   });
-  it('a kind of traffic that does not exist', () => refused(good.replace('kind: bulk', 'kind: bulky'), 10, 'traffic.bulk.kind', /"bulky" is not accepted; expected bulk, short, web, cbr, onoff/));
+  it('a kind of traffic that does not exist', () => refused(good.replace('kind: bulk', 'kind: bulky'), 10, 'traffic.bulk.kind', /"bulky" is not accepted; did you mean "bulk"\? expected bulk, short, web, cbr, onoff/));
   it('a missing key', () => refused(bulk('from: S'), 10, 'traffic.bulk.to', /is missing; expected hosts such as/));
   it('a packet that does not fit the MTU', () => refused(`${good}probes:\n  p: { from: S[0], to: D[0], size: 2kB }\n`, 12, 'probes.p.size', /2000 bytes does not fit the MTU of 1500/));
   it('an MTU too small for IPv6', () => refused(link('rate: 20mbit, mtu: 1000').replace('topology:\n', 'topology:\n  ip: 6\n'), 6, 'topology.links.BL.mtu', /too small for IPv6/));
@@ -170,7 +182,16 @@ describe('a mistake in a scenario is named with its line, field, value and what 
     refused(`${good}vary:\n  topology.links.BK.rate: [1mbit]\n`, 12, 'vary.topology.links.BK.rate', /there is no topology\.links\.BK; did you mean "BL"/);
     refused(`${good}vary:\n  queue: [codel, codel]\n`, 12, 'vary.queue[1]', /there twice/);
     refused(`${good}vary:\n  seeds: [[1], [2]]\n`, 12, 'vary.seeds', /cannot be varied/);
+    refused(`${good}vary:\n  topology.links.BL.rate, measure.duration:\n    - [5mbit, 20s]\n    - [5mbit]\n`, 14, 'vary.topology.links.BL.rate, measure.duration[1]', /expected a list of 2 values, one for each of topology.links.BL.rate, measure.duration/);
+    refused(`${good}vary:\n  topology.links.BL.rate, measure.duration:\n    - [5mbit, 20s]\n    - [5mbit, x]\n`, 14, 'vary.topology.links.BL.rate, measure.duration[1][1]', /"x" is not accepted; expected a time/);
     refused(`${good}vary:\n  queue: codel\n`, 12, 'vary.queue', /"codel" is not accepted; expected a list of values/);
+  });
+  it('several values that change together, each on its own place', () => {
+    const both = 'topology.links.BL.rate, traffic.bulk.rtt';
+    const scenario = loadText(`${good}vary:\n  ${both}: [[5mbit, 10ms], [50mbit, 20ms]]\n`, 'x.yaml');
+    assert.deepEqual(scenario.variants.map((v) => Object.values(v.varied).join(' ')), ['5mbit 10ms', '50mbit 20ms']);
+    refused(`${good}vary:\n  ${both}:\n    - [5mbit]\n    - [5mbit, 10ms]\n`, 13, `vary.${both}[0]`, /\["5mbit"\] is not accepted; expected a list of 2 values/);
+    refused(`${good}vary:\n  ${both}:\n    - [5mbit, 10ms]\n    - [5mbit, 20]\n`, 14, `vary.${both}[1][1]`, /20 is not accepted; expected a time above 0/);
   });
   it('more combinations than anyone can mean', () => {
     const many = (n: number): string => `[${Array.from({ length: n }, (_, i) => `${i + 1}mbit`).join(', ')}]`;
@@ -186,6 +207,112 @@ describe('a mistake in a scenario is named with its line, field, value and what 
   it('a sysctl that testbed itself must set', () => {
     assert.match(problemsOf(`${good}tcp: { sysctls: { net.ipv4.tcp_ecn: 1 } }\n`)[0]!.message, /net\.ipv4\.tcp_ecn.*expected ecn: of each traffic class/);
     assert.match(problemsOf(`${good}tcp: { sysctls: { kernel.panic: 1 } }\n`)[0]!.message, /expected a sysctl of TCP or IP/);
+  });
+  it('an event that would make what the topology may not be, at the moment it would', () => {
+    const withDelay = link('rate: 20mbit, queue: codel, delay: 5ms');
+    const event = (text: string, changes: string): string => `${text.replace(', rtt: 50ms', '')}events:\n${changes.split('\n').map((line) => `  - ${line}\n`).join('')}`;
+    refused(event(withDelay, '{ at: 5s, set BL.jitter: 6ms }'), 12, 'events[0].set BL.jitter', /a jitter of 6ms on a delay of 5ms would need delays below 0/);
+    refused(event(withDelay, '{ at: 5s, set BL.jitter: 5ms }\n{ at: 9s, set BL.delay: 1ms }'), 13, 'events[1].set BL.delay', /a jitter of 5ms on a delay of 1ms/);
+    refused(event(good, '{ at: 5s, set BL.reorder: 1% }'), 12, 'events[0].set BL.reorder', /expected a delay beside it/);
+    // Written first, but later: the delay is there by then.
+    loadText(event(good, '{ at: 9s, set BL.jitter: 5ms }\n{ at: 5s, set BL.delay: 10ms }'), 'x.yaml');
+    loadText(event(good, '{ at: 5s, set: { BL.jitter: 5ms, BL.delay: 10ms } }'), 'x.yaml');
+    refused(event(good, '{ at: 5s, set BL.sideways.rate: 5mbit }'), 12, 'events[0].set BL.sideways.rate', /there is no direction "sideways" of BL; expected forward, reverse/);
+    refused(event(good, '{ at: 5s, set S[4].rate: 5mbit }'), 12, 'events[0].set S[4].rate', /there are 4 hosts S; expected S\[0\] to S\[3\]/);
+    refused(event(good, '{ at: 5s, set BL.queue: { target } }'), 12, 'events[0].set BL.queue', /the queue discipline of target is not said; expected .*kind: codel/);
+    refused(event(good, '{ at: 5s, set BL.queue: { kind: codel, target: 5 } }'), 12, 'events[0].set BL.queue.target', /5 is not accepted; expected a time such as 5ms/);
+    refused(event(good, '{ at: 5s, set BL.queue: { kind: codel, interval: 4ms } }'), 12, 'events[0].set BL.queue.interval', /"4ms" is not accepted; expected interval above target \(5ms by default\)/);
+    const red = link('rate: 20mbit, queue: { kind: red, min: 20p, max: 60p }');
+    refused(event(red, '{ at: 5s, set BL.queue: { kind: red, min: 60p } }'), 12, 'events[0].set BL.queue.min', /min \(90840 bytes\) must be below max \(90840 bytes\)/);
+    refused(event(link('rate: 20mbit, queue: { kind: fq_codel, flows: 64 }'), '{ at: 5s, set BL.queue: { kind: fq_codel, flows: 128 } }'), 12, 'events[0].set BL.queue.flows', /flows of fq_codel cannot be changed while it runs/);
+    refused(event(link('rate: 20mbit, queue: drr'), '{ at: 5s, set BL.queue: { kind: drr, quantum: 500 } }'), 12, 'events[0].set BL.queue', /drr consists of classes that cannot be changed/);
+  });
+  it('what only the making of a queue finds, in the file, in vary and in --set', () => {
+    refused(link('rate: 20mbit, queue: { kind: red, min: 20p, max: 60p, burst: 3 }'), 5, 'topology.links.BL.queue.burst', /burst of 3 packets is too small .*at least 21/);
+    refused(link('rate: 20mbit, queue: { reverse: { kind: codel, limit: 99999999999p } }'), 5, 'topology.links.BL.queue.reverse.limit', /does not fit the 32 bits/);
+    refused(link('rate: 20mbit, queue: { kind: docsis-pie, peak_rate: 1mbit }'), 5, 'topology.links.BL.queue.peak_rate', /at least the link's rate/);
+    refused(`${good}vary:\n  queue:\n    - codel\n    - { kind: choke, limit: 100p, min: 20p, max: 60p, burst: 3 }\n`, 14, 'vary.queue[1].burst', /burst of 3 packets is too small/);
+    const [problem] = problemsOf(good, ['queue={kind: ared, target: 500ms, limit: 100p}']);
+    assert.deepEqual([problem!.file, problem!.field], ['--set queue={kind: ared, target: 500ms, limit: 100p}', 'topology.links.BL.queue.target']);
+  });
+  it('parameters out of their range', () => {
+    for (const [queue, message] of [
+      ['{ kind: codel, target: 0s }', /expected a target of at least 1us/], ['{ kind: fq_codel, quantum: 0 }', /0 is not accepted; expected a size above 0/],
+      ['{ kind: codel, target: 200ms }', /expected target below interval \(100ms by default\)/], ['{ kind: pie, tupdate: 9999s }', /expected a tupdate of at most 4294s/],
+      ['{ kind: red, max: 60p, limit: 50p }', /"60p" is not accepted; expected max below limit \(50p\)/], ['{ kind: fq_codel, flows: 1000000000 }', /expected a whole number from 1 to 65536/],
+    ] as const) assert.match(problemsOf(link(`rate: 20mbit, queue: ${queue}`)).map((p) => p.message).join('\n'), message, queue);
+    refused(bulk('from: S, to: D, flows: 1000000000'), 10, 'traffic.bulk.flows', /1000000000 is not accepted; expected a whole number from 1 to 10000/);
+    refused(`${good}seeds: [4294967296]\n`, 11, 'seeds[0]', /expected whole numbers from 0 to 4294967295/);
+  });
+  it('what the simulator has not, when that is to run it', () => {
+    const inSimulator = (text: string): readonly { line: number | null; field: string; message: string }[] => {
+      try {
+        loadText(text, 'x.yaml', { rules: simulatorRules });
+      } catch (error) {
+        if (error instanceof ScenarioError) return error.problems;
+        throw error;
+      }
+      return [];
+    };
+    for (const [text, line, field, message] of [
+      [link('rate: 20mbit, queue: { kind: cake, autorate-ingress: true }'), 5, 'topology.links.BL.queue.autorate-ingress', /is not simulated/],
+      [link('rate: 20mbit, queue: { tc: "netem limit 10" }'), 5, 'topology.links.BL.queue.tc', /the simulator has no tc/],
+      [bulk('from: S, to: D, cc: cubik'), 10, 'traffic.bulk.cc', /did you mean "cubic"\? expected reno, cubic, bbr, dctcp/],
+    ] as const) {
+      loadText(text, 'x.yaml'); // a kernel may have it
+      const [problem, ...more] = inSimulator(text);
+      assert.deepEqual([problem?.line, problem?.field, more], [line, field, []]);
+      assert.match(problem!.message, message);
+    }
+    assert.deepEqual(inSimulator(good), []);
+  });
+  it('words of tc that say where the queue stands, that are none, or no text', () => {
+    const tc = (words: string, message: RegExp, field = 'topology.links.BL.queue.tc'): void => refused(link(`rate: 20mbit, queue: { tc: ${words} }`), 5, field, message);
+    tc('[]', /there is no word/);
+    tc('" "', /there is no word/);
+    tc('"root netem"', /expected the name of the qdisc first/);
+    tc('"netem limit 5 handle 7:"', /expected no handle: testbed says where the queue stands/);
+    tc('[netem, limit, 5]', /5 is not accepted; expected each word as text/, 'topology.links.BL.queue.tc[2]');
+    tc('"netem limit $(reboot)"', /"\$\(reboot\)" is none/);
+  });
+  it('one name for another, with the nearest', () => {
+    refused(link('rate: 20mbit, shaper: htbb'), 5, 'topology.links.BL.shaper', /"htbb" is not accepted; did you mean "htb"\? expected htb, tbf/);
+    refused(`${good}tcp: { model: clasic }\n`, 11, 'tcp.model', /did you mean "classic"/);
+  });
+  it('mistakes of every sort together: form, references, queues, events, vary and seeds', () => {
+    const text = `name: t
+topology:
+  routers: [R1, R2]
+  links:
+    BL: { between: [R1, R9], rate: 20mbits, queue: { kind: red, min: 60p, max: 20p } }
+    BM: { between: [R1, R2], rate: 20mbit, queue: { kind: red, min: 20p, max: 60p, burst: 3 } }
+  hosts:
+    S: { cout: 4, at: R1 }
+    D: { count: 4, at: R3 }
+traffic:
+  bulk: { kind: bulk, from: S[3], to: D[9], rtt: 50 }
+  b2: { kind: bulky, from: T, to: D[0] }
+probes:
+  p: { from: S[0], to: X }
+seeds: [1, 1]
+vary: { traffic.b4.cc: [reno] }
+events:
+  - { at: 5s, set BM.sideways.rate: 5mbit }
+  - { at: 500s, set BM.rate: 5mbit }
+  - { at: 5s, set BM.jitter: 5ms }
+`;
+    // S[3] and S[0] are not among them: with cout for count, nobody knows how many S there are.
+    assert.deepEqual(problemsOf(text).map((p) => [p.line, p.field]), [
+      [5, 'topology.links.BL.rate'], [5, 'topology.links.BL.queue.min'], [5, 'topology.links.BL.between[1]'], [6, 'topology.links.BM.queue.burst'], [8, 'topology.hosts.S.cout'], [9, 'topology.hosts.D.at'],
+      [11, 'traffic.bulk.rtt'], [11, 'traffic.bulk.to'], [12, 'traffic.b2.kind'], [12, 'traffic.b2.from'], [14, 'probes.p.to'], [15, 'seeds[1]'], [16, 'vary.traffic.b4.cc'],
+      [18, 'events[0].set BM.sideways.rate'], [19, 'events[1].at'], [20, 'events[2].set BM.jitter'],
+    ]);
+  });
+  it('at most fifty, and how many more there are', () => {
+    const classes = Array.from({ length: 80 }, (_, i) => `  c${i}: { kind: bulk, from: S, to: nowhere }\n`).join('');
+    const problems = problemsOf(`${good}${classes}`);
+    assert.equal(problems.length, 50);
+    assert.match(problems.at(-1)!.message, /and 31 more mistakes/);
   });
   it('many mistakes at once, each on its own line', () => {
     const problems = problemsOf(good.replace('20mbit', '20mbits').replace('count: 4, at: R1', 'cout: 4, at: R1').replace('50ms', '50'));
@@ -215,6 +342,15 @@ describe('a file that is not a scenario', () => {
     for (const text of ['', '# nothing\n', '---\n']) refusedFile(written(text), /is empty; expected a scenario/);
     refusedFile(written('- a\n- b\n'), /holds \["a","b"\]; expected a scenario/);
     refusedFile(written('hello'), /holds "hello"; expected a scenario/);
+  });
+  it('is named as another kind of file, once', () => {
+    const readme = problemsOf(fs.readFileSync('README.md', 'utf8'));
+    assert.ok(readme.length <= 5, 'as if it were called x.yaml');
+    assert.throws(() => load('README.md'), (error) => error instanceof ScenarioError && error.problems.length === 1 && /^README\.md:\d+: this is not a scenario: it is not even YAML/.test(error.message));
+    assert.throws(() => load('package.json'), (error) => error instanceof ScenarioError && error.problems.length === 1 && /this is not a scenario: it has no topology, but name, version/.test(error.message));
+    const [compose, ...more] = problemsOf('version: 3\nservices:\n  web: { image: nginx }\nvolumes: {}\n');
+    assert.deepEqual([compose!.line, more], [1, []]);
+    assert.match(compose!.message, /^this is not a scenario: it has no topology, but version, services, volumes; expected a scenario/);
   });
   it('is named when it is not UTF-8, or 50 MB', () => {
     refusedFile(written(Buffer.from([0x6e, 0xff, 0xfe])), /is not UTF-8 text/);

@@ -9,7 +9,7 @@ import { aqms } from '../../aqm/registry.js';
 import type { PlanQueue } from '../plan/plan.js';
 import { qdiscs } from '../qdiscs/registry.js';
 import { newMap, type Data, type DataMap } from './data.js';
-import { expectation, explain } from './explain.js';
+import { expectation, explain, onlyExpected } from './explain.js';
 import { enumerate, suggestion } from './names.js';
 
 /** Every name `kind` may have, in order. */
@@ -24,10 +24,20 @@ function kindProblem(kind: string): string {
 
 const tcWord = /^[A-Za-z0-9_.:%/+,=-]{1,64}$/;
 const tcRule = "tc's words for the qdisc, such as \"fq_codel limit 1000\", of letters, digits and . : % / + , = - _";
+/** testbed says where the queue stands; `ingress` is a parameter of cake, but no queue of a bottleneck. */
+const placeWords: readonly string[] = ['dev', 'parent', 'handle', 'root'];
+const noQueue: readonly string[] = [...placeWords, 'ingress', 'clsact', 'stab', 'estimator', 'help', 'add', 'change', 'replace', 'qdisc', 'tc'];
 const zTc = z.union([
   z.string({ error: `expected ${tcRule}` }).transform((text) => text.trim().split(/\s+/)),
-  z.array(z.string({ error: `expected ${tcRule}` })),
-]).refine((words) => words.length > 0 && words.length <= 64 && words.every((w) => tcWord.test(w)) && /^[a-z]/.test(words[0]!), { error: `expected ${tcRule}` });
+  z.array(z.string({ error: 'expected each word as text; a number in quotes, such as "1000"' })),
+]).superRefine((words, context) => {
+  const refuse = (message: string): void => { context.addIssue({ code: 'custom', message }); };
+  if (words.length === 0 || words[0] === '') refuse(`expected ${tcRule}; there is no word`);
+  else if (words.length > 64) refuse(`expected at most 64 words for tc, not ${words.length}`);
+  else if (noQueue.includes(words[0]!)) refuse(`expected the name of the qdisc first, such as "fq_codel limit 1000", not ${words[0]!} (testbed says where it stands)`);
+  else if (words.some((word) => placeWords.includes(word))) refuse(`expected no ${words.find((word) => placeWords.includes(word))!}: testbed says where the queue stands`);
+  else if (!words.every((word) => tcWord.test(word)) || !/^[a-z]/.test(words[0]!)) refuse(`expected ${tcRule}; ${JSON.stringify(words.find((word) => !tcWord.test(word)) ?? words[0])} is none`);
+});
 
 const zKindName = z.string({ error: 'expected the name of a queue discipline, such as codel' });
 const zPlace = z.enum(['kernel', 'daemon']);
@@ -57,8 +67,7 @@ function resolveQueue(kind: string, params: Readonly<Record<string, unknown>>, p
   const result = known.schema.safeParse(data, { error: expectation });
   if (!result.success) {
     for (const problem of explain(result.error.issues, data)) {
-      const bare = /^.*? is not accepted; (.*)$/s.exec(problem.message)?.[1] ?? problem.message;
-      context.addIssue({ code: 'custom', message: bare, path: [...problem.path] });
+      context.addIssue({ code: 'custom', message: onlyExpected(problem.message), path: [...problem.path] });
     }
     return z.NEVER;
   }

@@ -20,6 +20,8 @@ const maxDescription = 10_000;
 /** Aliases are expanded; this bounds what a few lines of them can grow to. */
 const maxValues = 100_000;
 const maxDepth = 64;
+/** After a few the parser only tells how it lost its way. */
+const mostSyntaxErrors = 5;
 /** Nesting the parser itself is given; it recurses. */
 const maxBrackets = 500;
 
@@ -58,7 +60,7 @@ export function readText(file: string): string {
   } catch (error) {
     if (error instanceof ScenarioError) throw error;
     const code = (error as NodeJS.ErrnoException).code;
-    if (code === 'ENOENT' || code === 'ENOTDIR') fail(file, 'there is no such file; `testbed list` names the topologies that come with testbed');
+    if (code === 'ENOENT' || code === 'ENOTDIR') fail(file, 'there is no such file; expected the path of a scenario, such as topologies/parking-lot.yaml');
     if (code === 'EACCES' || code === 'EPERM') fail(file, 'may not be read; check its permissions');
     if (code === 'ERR_INVALID_ARG_VALUE' || code === 'ENAMETOOLONG' || code === 'ELOOP') fail(file, `is not a usable file name (${code})`);
     throw error;
@@ -85,12 +87,16 @@ const advice: Readonly<Record<string, string>> = {
  * @throws ScenarioError when the text is not YAML; every syntax error is named
  */
 export function parseYaml(text: string, file: string): Source {
-  if (/[\uE000-\uE002]/.test(text)) fail(file, 'has a private-use character (U+E000 to U+E002); expected ordinary text');
+  const lineAt = (offset: number): number => text.slice(0, offset).split('\n').length;
+  const strange = text.search(/[\uE000-\uE002]/);
+  if (strange >= 0) fail(file, 'has a private-use character (U+E000 to U+E002); expected ordinary text', lineAt(strange));
   let nesting = 0;
+  let lineNow = 1;
   for (const c of text) {
+    if (c === '\n') lineNow++;
     if (c === '[' || c === '{') nesting++;
     else if (c === ']' || c === '}') nesting = Math.max(0, nesting - 1);
-    if (nesting > maxBrackets) fail(file, `brackets are nested more than ${maxBrackets} deep; a scenario needs fewer than 10`);
+    if (nesting > maxBrackets) fail(file, `brackets are nested more than ${maxBrackets} deep; a scenario needs fewer than 10`, lineNow);
   }
   for (const [index, line] of text.split('\n').entries()) {
     if (/^[\s?:-]*/.exec(line)![0].length > 2000) fail(file, 'is indented too far; expected less than 2000 columns', index + 1);
@@ -103,10 +109,10 @@ export function parseYaml(text: string, file: string): Source {
   try {
     document = parseDocument(given, { version: '1.2', schema: 'core', uniqueKeys: false, stringKeys: false, merge: false, prettyErrors: false, lineCounter: counter, strict: true, logLevel: 'error' });
   } catch (error) {
-    return fail(file, `cannot be read as YAML: ${(error as Error).message}`);
+    return fail(file, `cannot be read as YAML: ${(error as Error).message}`, 1);
   }
   if (document.errors.length > 0) {
-    throw new ScenarioError(document.errors.slice(0, 20).map((e) => {
+    throw new ScenarioError(document.errors.slice(0, mostSyntaxErrors).map((e) => {
       const tab = e.code === 'BAD_INDENT' || e.code === 'TAB_AS_INDENT' || /[Tt]abs? /.test(e.message);
       const line = lineOf(e.pos[0]);
       const tabbed = tab && /^\s*\t/.test(text.split('\n')[line - 1] ?? '');

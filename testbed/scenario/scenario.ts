@@ -1,7 +1,7 @@
 /** A loaded scenario: what the file, `--set` and `vary` come to, validated, units resolved. */
 
 import type { ScenarioError } from '../errors.js';
-import type { Problem } from './problem.js';
+import type { Path, Problem } from './problem.js';
 import type { Resolved } from './schema.js';
 
 /** One combination of what `vary` varies. */
@@ -19,4 +19,6 @@ export interface Scenario {
   readonly variants: readonly Variant[];
   /** An error that names file and line of these places. */
   error(problems: readonly Problem[], variant?: Variant): ScenarioError;
+  /** `x.yaml:10: traffic.long.cc: `: where a value of a plan is written, for what is only found later. @param varied the plan's */
+  where(path: Path, varied: Readonly<Record<string, string>>): string;
 }

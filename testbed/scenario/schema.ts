@@ -29,7 +29,10 @@ export const zTopology = z.strictObject({
 });
 
 const titleWords = 'a name of at most 64 letters, digits, _, - and ., beginning with a letter or digit';
-const zSeed = z.int({ error: 'expected whole numbers from 0 to 4294967295' }).min(0, { error: 'expected whole numbers from 0 to 4294967295' }).max(0xffffffff, { error: 'expected whole numbers from 0 to 4294967295' });
+/** Seeds are 32 bits: here, on the command line and in every engine. */
+export const maxSeed = 0xffffffff;
+const seedWords = `expected whole numbers from 0 to ${maxSeed}`;
+const zSeed = z.int({ error: seedWords }).min(0, { error: seedWords }).max(maxSeed, { error: seedWords });
 
 export const zScenario = z.strictObject({
   name: z.string({ error: `expected ${titleWords}` }).regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/, { error: `expected ${titleWords}` }).meta({ description: 'Name of the scenario; run folders begin with it.' }),

@@ -290,6 +290,11 @@ describe('the snippets of docs/query.md', () => {
     }
   });
 
+  it('stand beside every column of runs and metrics, and of all views', () => {
+    for (const { name } of [...sharedColumns, ...ownColumns('runs'), ...ownColumns('metrics')]) assert.ok(page.includes(`\`${name}\``), name);
+    for (const view of viewNames) assert.ok(page.includes(`\`${view}\``), view);
+  });
+
   const languages = [
     { language: 'python', program: 'python3', packages: (text: string) => [...text.matchAll(/engine="(\w+)"|^import (pandas)/gm)].map((match) => match[1] ?? match[2]!), check: (names: readonly string[]) => ['-c', `import sys${names.map((name) => `, ${name}`).join('')}`] },
     { language: 'r', program: 'Rscript', packages: (text: string) => [...text.matchAll(/^library\((\w+)\)/gm)].map((match) => match[1]!), check: (names: readonly string[]) => ['-e', `0; ${names.map((name) => `library(${name})`).join(';')}`] },

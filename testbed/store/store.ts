@@ -16,12 +16,15 @@ import { nearestWords } from './nearest.js';
 import { references } from './pruning.js';
 import type { Reference } from './pruning.js';
 import { indexedRuns, indexName, scanRuns } from './run-index.js';
+import type { Scan } from './run-index.js';
 import type { RunRow } from './run-row.js';
 import { ownColumns, recordViews, sharedColumns, variedColumns, viewNames } from './views.js';
 import type { RecordView, ViewName } from './views.js';
 
 export interface StoreOptions {
   readonly resultsDir: string;
+  /** A look at the folder that was just taken; by default it is looked at anew. */
+  readonly scan?: Scan;
   /** Rows of runs that are not complete too, not only in `runs`. Default false. */
   readonly allRuns?: boolean;
   /** Threads of DuckDB. With one, the default, the same query gives the same last digits. */
@@ -50,7 +53,7 @@ export interface QueryRows {
 export async function query(sql: string, options: StoreOptions): Promise<QueryRows> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await queryOnce(sql, options, false);
+      return await queryOnce(sql, attempt === 1 ? options : lookingAnew(options), false);
     } catch (error) {
       if (error instanceof QueryError && error.kind === 'narrowed') return queryOnce(sql, options, true);
       // A run was removed, or an index replaced, between our look and DuckDB's: look again.
@@ -62,6 +65,8 @@ export async function query(sql: string, options: StoreOptions): Promise<QueryRo
 
 interface Origin { readonly sql: string; readonly placeName: (line: number, column: number) => string }
 
+const lookingAnew = ({ scan: _scan, ...options }: StoreOptions): StoreOptions => options;
+
 class QueryError extends UserError {
   constructor(message: string, readonly kind: 'sql' | 'vanished' | 'narrowed') {
     super(message, kind === 'sql' ? 2 : 1);
@@ -70,7 +75,7 @@ class QueryError extends UserError {
 
 async function queryOnce(sql: string, options: StoreOptions, everyColumn: boolean): Promise<QueryRows> {
   const resultsDir = path.resolve(options.resultsDir);
-  const scan = scanRuns(resultsDir, (read) => options.onProgress?.(`${read} runs read for the index`));
+  const scan = options.scan ?? scanRuns(resultsDir, (read) => options.onProgress?.(`${read} runs read for the index`));
   const database = await openDatabase({
     threads: String(options.threads ?? 1), errors_as_json: 'true', autoinstall_known_extensions: 'false', autoload_known_extensions: 'false',
   });

@@ -7,7 +7,7 @@ import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import type { AgentNetwork } from '../agent/run.js';
 import { close, open, setns } from '../linux/libc.js';
-import type { Plan, PlanDirection, PlanFlow, PlanInterface, PlanLink } from '../plan/plan.js';
+import type { Plan, PlanDirection, PlanFlow, PlanInterface, PlanLink, PlanWire } from '../plan/plan.js';
 
 export interface DumbbellOptions {
   readonly rateBps: number;
@@ -17,6 +17,8 @@ export interface DumbbellOptions {
   readonly warmupNs: number;
   readonly durationNs: number;
   readonly flows: readonly Partial<PlanFlow>[];
+  /** What netem at b does to what b sends, besides the delay. */
+  readonly wire?: Partial<Pick<PlanWire, 'loss' | 'duplicate' | 'reorder'>>;
 }
 
 export const addresses = {
@@ -34,7 +36,7 @@ export function dumbbellPlan(options: DumbbellOptions): Plan {
   const bottleneck: PlanLink = {
     name: 'BL', role: 'bottleneck', a: end('r', 'rb', 'rb'), b: end('b', 'eb', 'b'), mtuBytes: 1500,
     forward: { ...cable('BL'), rateBps: options.rateBps, shaper: 'htb', queue: { kind: 'raw', in: 'kernel', params: {}, tc: options.queue.split(' ') } },
-    reverse: { ...cable('BL.reverse'), wire: [{ delayNs: options.rttNs, jitterNs: 0, loss: 0, duplicate: 0, reorder: 0, limitPackets: 100000 }] },
+    reverse: { ...cable('BL.reverse'), wire: [{ delayNs: options.rttNs, jitterNs: 0, loss: 0, duplicate: 0, reorder: 0, limitPackets: 100000, ...options.wire }] },
   };
   return {
     schema: 1, name: 'dumbbell', seed: 1, varied: {}, warmupNs: options.warmupNs, durationNs: options.durationNs,
@@ -88,7 +90,7 @@ export function dumbbellNetwork(plan: Plan, prefix = ''): AgentNetwork & { tc(no
       tc(a.node, `class add dev ${a.device} parent 1: classid 1:10 htb rate ${forward.rateBps}bit burst 1514 cburst 1514 quantum 1514`);
       tc(a.node, `qdisc add dev ${a.device} parent 1:10 handle 10: ${forward.queue.tc!.join(' ')}`);
     }
-    for (const wire of reverse.wire) tc(b.node, `qdisc add dev ${b.device} root netem delay ${wire.delayNs / 1000}us loss ${wire.loss * 100}% limit ${wire.limitPackets}`);
+    for (const wire of reverse.wire) tc(b.node, `qdisc add dev ${b.device} root netem delay ${wire.delayNs / 1000}us loss ${wire.loss * 100}% duplicate ${wire.duplicate * 100}%${wire.reorder > 0 ? ` reorder ${wire.reorder * 100}%` : ''} limit ${wire.limitPackets}`);
   }
   function inNode<T>(node: string, call: () => T): T {
     const own = open('/proc/self/ns/net', 0);
@@ -109,6 +111,7 @@ export function dumbbellNetwork(plan: Plan, prefix = ''): AgentNetwork & { tc(no
     tc,
     bottleneck: () => { throw new Error('not needed here'); },
     applyEvent: (event) => { if (event.set.rateBps !== undefined) tc('r', `class change dev rb parent 1: classid 1:10 htb rate ${event.set.rateBps}bit burst 1514 cburst 1514 quantum 1514`); return []; },
+    queued: () => 0,
     verify: () => [],
     verifyEnd: () => [],
     remove: () => { for (const { name: node } of plan.nodes) run('ip', 'netns', 'del', name(node)); },

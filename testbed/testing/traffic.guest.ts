@@ -14,14 +14,15 @@ if (room !== undefined) execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${room
 const plan = dumbbellPlan(JSON.parse(process.argv[2]!) as DumbbellOptions);
 fs.writeFileSync(`${raw}/plan.json`, JSON.stringify(plan));
 let statistics = '';
+let wire = '';
 const code = await runAgent({ rawDir: raw, clock: 'virtual', tag: 'test', mode: 'guest' }, {
   network: () => {
     const network = dumbbellNetwork(plan);
-    return { ...network, verifyEnd: () => { statistics = network.tc('r', '-s qdisc show dev rb'); return []; } };
+    return { ...network, verifyEnd: () => { statistics = network.tc('r', '-s qdisc show dev rb'); wire = network.tc('b', '-s qdisc show dev eb'); return []; } };
   },
   traffic,
   collectors: [],
 });
 const files = Object.fromEntries(fs.readdirSync(raw).filter((name) => name !== 'plan.json').map((name) => [name, fs.readFileSync(`${raw}/${name}`, 'utf8')]));
-console.log(JSON.stringify({ code, statistics, files }));
+console.log(JSON.stringify({ code, statistics, wire, files }));
 process.exit(0);

@@ -39,7 +39,7 @@ export class FlowLog {
 export type FlowDraft = { -readonly [K in keyof FlowRow]: FlowRow[K] };
 
 export const emptyRow = (id: number): FlowDraft => ({
-  id, t_start: null, t_connected: null, t_end: null, bytes: null, bytes_sent: null, packets_sent: null, packets_lost: null,
+  id, t_start: null, t_connected: null, t_end: null, bytes: null, bytes_sent: null, packets_sent: null, packets_lost: null, packets_duplicated: null,
   bytes_at_warmup: null, bytes_at_end: null, retransmits: null, retransmits_at_warmup: null, retransmits_at_end: null,
   status: 'not-started', error: null,
 });

@@ -8,6 +8,7 @@
  */
 
 import * as os from 'node:os';
+import { AlreadyTold } from '../agent/context.js';
 import type { AgentContext } from '../agent/context.js';
 import {
   SystemError, bindSocket, close, listen, setsockoptBytes, setsockoptInt, socket, stable, tryAccept4, tryConnect, tryGetsockopt, tryRecv, trySend, trySetsockopt, tryShutdown,
@@ -17,6 +18,7 @@ import { TCP_CLOSE_WAIT, bytesReceived, bytesSent, dataSegsOut, rwndLimitedUs, s
 import type { PlanFlow } from '../plan/plan.js';
 import { emptyRow } from './flow-log.js';
 import type { FlowDraft, FlowLog } from './flow-log.js';
+import { oughtToBeConnected, unansweredError } from './unanswered.js';
 
 const SOCK_STREAM = 1;
 const SOCK_NONBLOCK = 0o4000;
@@ -135,7 +137,7 @@ export class TcpFlows {
     const limited = this.flows.filter(({ rwndLimitedNs, plan }) => rwndLimitedNs > 0.05 * (this.context.endNs - plan.startNs));
     if (limited.length > 0) {
       const [{ plan }] = limited as [TcpFlow];
-      this.context.finding('warning', 'receive-window', `the receive window, not congestion control, held ${limited.length} flows back for more than 5 % of the time (the first: flow ${plan.id}, ${plan.class}); set a larger net.ipv4.tcp_rmem in the hosts' sysctls`);
+      this.context.finding('warning', 'receive-window', `the receive window, not congestion control, held ${limited.length} flow${limited.length === 1 ? '' : 's'} back for more than 5 % of the time (the first: flow ${plan.id}, ${plan.class}); set a larger net.ipv4.tcp_rmem in the hosts' sysctls`);
     }
     this.context.facts({ receiveWindow: { limitedNs: this.flows.reduce((sum, { rwndLimitedNs }) => sum + rwndLimitedNs, 0) } });
     for (const flow of this.flows) if (!flow.done) this.log.append(flow.row); // never started
@@ -162,7 +164,7 @@ export class TcpFlows {
       this.context.finding('failed', code === errorName(EADDRINUSE) ? 'port-taken' : 'listen-failed',
         `flow ${plan.id} (${plan.class}): cannot listen on port ${plan.dstPort} of ${plan.dst} (${plan.dstAddress}): ${String((error as Error).message)}. `
         + 'Another program in that host uses the port, or the address is not configured there.');
-      throw error;
+      throw new AlreadyTold();
     }
     this.listeners.set(endpoint, fd);
     this.context.loop.watch(fd, EPOLLIN, () => this.accept(fd, endpoint));
@@ -258,11 +260,8 @@ export class TcpFlows {
   /** At the flow's stop time: what is in the send buffer still goes out. */
   private stopSending(flow: TcpFlow): void {
     if (flow.done || flow.closingWrite || flow.sender < 0) return;
-    if (!flow.connected) {
-      this.fail(flow, 'not connected by its stop time');
-      return;
-    }
     flow.left = 0;
+    if (!flow.connected) return; // closes once it is connected, having sent nothing
     flow.closingWrite = true;
     tryShutdown(flow.sender, SHUT_WR);
   }
@@ -327,9 +326,10 @@ export class TcpFlows {
     const { row } = flow;
     this.readSender(flow);
     row.bytes = this.delivered(flow);
-    if (!flow.connected) {
+    const waitedNs = this.context.endNs - (row.t_start ?? flow.plan.startNs);
+    if (!flow.connected && oughtToBeConnected(waitedNs, flow.plan.baseRttNs)) {
       row.status = 'failed';
-      row.error = 'not connected by the end of the run';
+      row.error = unansweredError(waitedNs);
     }
     const linger = stable(8);
     linger.writeInt32LE(1, 0); // on, 0 s: close() resets the connection

@@ -4,7 +4,7 @@ import { guestResult, needsGuest } from '../testing/guest.js';
 import type { DumbbellOptions } from '../testing/dumbbell-network.js';
 import { addresses } from '../testing/dumbbell-network.js';
 
-interface Outcome { readonly code: number; readonly statistics: string; readonly files: Readonly<Record<string, string>> }
+interface Outcome { readonly code: number; readonly statistics: string; readonly wire: string; readonly files: Readonly<Record<string, string>> }
 const script = new URL('../testing/traffic.guest.js', import.meta.url);
 const run = (options: DumbbellOptions): Promise<Outcome> => guestResult<Outcome>(script, { args: [JSON.stringify(options)], memoryMiB: 1024, timeoutS: 300 });
 
@@ -92,6 +92,7 @@ describe('the built-in generator, on a real kernel in virtual time', function ()
     const [four, six, fast] = rowsOf(outcome) as [FlowRow, FlowRow, FlowRow];
     assert.deepEqual([four.packets_sent, four.packets_lost, four.bytes, four.bytes_sent], [400, 0, 400 * 172, 400 * 172]);
     assert.deepEqual([six.packets_sent, six.packets_lost, six.bytes], [400, 0, 400 * 152]);
+    assert.deepEqual([four, six, fast].map((row) => row.packets_duplicated), [0, 0, 0]);
     // 8.5 s / (1500 × 8 / 7e6 s) = 4958.3: the first at once, so 4959; an interval that is no whole number of ns must not drift.
     assert.deepEqual([fast.packets_sent, fast.packets_lost, fast.status, fast.t_end], [4959, 0, 'complete', 9 * s]);
     assert.ok(Math.abs(four.bytes_at_warmup! / 172 - 80) <= 1, `${four.bytes_at_warmup}`);
@@ -104,6 +105,44 @@ describe('the built-in generator, on a real kernel in virtual time', function ()
     assert.ok(row.packets_lost! > 1000, `${row.packets_lost}`);
     assert.equal(row.packets_lost, dropped);
     assert.equal(row.packets_sent, Math.ceil((1 * s) / ((1500 * 8e9) / 40e6)));
+  });
+
+  it('counts each datagram once on a path that duplicates, reorders and loses, as netem counts them', async () => {
+    const backwards = { transport: 'udp', kind: 'cbr', src: 'b', dst: 'a', srcAddress: addresses[4].b, dstAddress: addresses[4].a, stopNs: 2 * s } as const;
+    const options = {
+      ...dumbbell, warmupNs: 1 * s, durationNs: 1.5 * s,
+      flows: [{ ...backwards, rateBps: 8e6, packetBytes: 500, dstPort: 30000 }, { ...backwards, rateBps: 64e3, packetBytes: 64, dstPort: 30001 }],
+    };
+    const counted = async (wire: NonNullable<DumbbellOptions['wire']>): Promise<{ lost: number; copies: number; netemDropped: number }> => {
+      const outcome = await run({ ...options, wire });
+      assert.equal(outcome.code, 0, outcome.files['agent.jsonl']);
+      assert.deepEqual(findings(outcome), []);
+      const rows = rowsOf(outcome) as [FlowRow, FlowRow];
+      assert.deepEqual(rows.map((row) => row.packets_sent), [4000, 250]);
+      for (const [row, payload] of [[rows[0], 472], [rows[1], 36]] as const) {
+        assert.equal(row.bytes, (row.packets_sent! - row.packets_lost!) * payload);
+        assert.ok(row.bytes_at_warmup! > 0 && row.bytes_at_warmup! < row.bytes!, JSON.stringify(row));
+      }
+      const sum = (of: (row: FlowRow) => number): number => rows.reduce((total, row) => total + of(row), 0);
+      const [, left, netemDropped] = /Sent \d+ bytes (\d+) pkt \(dropped (\d+)/.exec(outcome.wire)!.map(Number) as [number, number, number];
+      const [lost, copies] = [sum((row) => row.packets_lost!), sum((row) => row.packets_duplicated!)];
+      const others = left - (4250 - lost + copies); // ARP, neighbour discovery
+      assert.ok(others >= 0 && others <= 10, `${others} packets more than datagrams left netem`);
+      return { lost, copies, netemDropped };
+    };
+    const withCopies = await counted({ duplicate: 0.1, loss: 0.05, reorder: 0.2 });
+    // 4 standard deviations. netem duplicates or loses a packet, not both; a copy may be lost in its turn (sch_netem.c).
+    assert.ok(Math.abs(withCopies.copies - 4250 * 0.1 * 0.95 * 0.95) < 80, `${withCopies.copies} copies`);
+    assert.ok(Math.abs(withCopies.lost - 4250 * 0.05 * 0.9) < 60, `${withCopies.lost} lost`);
+    assert.ok(withCopies.netemDropped - withCopies.lost >= 0 && withCopies.netemDropped - withCopies.lost < 45, `${withCopies.netemDropped} dropped, ${withCopies.lost} of them datagrams without a copy`);
+    const without = await counted({ loss: 0.05, reorder: 0.2 });
+    assert.deepEqual([without.copies, without.lost], [0, without.netemDropped]);
+  });
+
+  it('refuses datagrams too small to carry their number', async () => {
+    const outcome = await run({ ...dumbbell, flows: [{ transport: 'udp', kind: 'cbr', ...ipv6, rateBps: 64e3, packetBytes: 55, dstPort: 30000 }] });
+    assert.equal(outcome.code, 1);
+    assert.match(findings(outcome).join(), /flow 0 \(test\): packets of 55 bytes are too small.*at least 56B/);
   });
 
   it('is silent between the bursts of an on-off flow', async () => {
@@ -137,18 +176,26 @@ describe('the built-in generator, on a real kernel in virtual time', function ()
   });
 
   it('says why a flow failed', async () => {
-    const outcome = await run({ ...dumbbell, flows: [{ cc: 'nosuch' }, { bytes: 1000, srcAddress: '10.9.9.9' }, { bytes: 1000, startNs: 1.99 * s }, { startNs: 5 * s }] });
-    const [cc, address, late, never] = rowsOf(outcome) as [FlowRow, FlowRow, FlowRow, FlowRow];
+    const outcome = await run({ ...dumbbell, flows: [{ cc: 'nosuch' }, { bytes: 1000, srcAddress: '10.9.9.9' }, { startNs: 5 * s }] });
+    const [cc, address, never] = rowsOf(outcome) as [FlowRow, FlowRow, FlowRow];
     assert.match(cc.error!, /no congestion control "nosuch"/);
     assert.match(address.error!, /EADDRNOTAVAIL/);
-    assert.deepEqual([late.status, late.error], ['failed', 'not connected by the end of the run']);
     assert.deepEqual([never.status, never.t_start], ['not-started', null]);
+  });
+
+  it('tells a flow that started too late to be connected from one that nobody answered', async () => {
+    // The queue has room for ARP and for no SYN. Of three flows, one has sent five SYNs by the end.
+    const outcome = await run({ ...dumbbell, queue: 'bfifo limit 60', warmupNs: 1 * s, durationNs: 6 * s, flows: [{}, { startNs: 2.5 * s }, { startNs: 6.9 * s, stopNs: 6.95 * s }] });
+    const [unanswered, late, stopped] = rowsOf(outcome) as [FlowRow, FlowRow, FlowRow];
+    assert.deepEqual([unanswered.status, unanswered.error], ['failed', 'no answer to its SYNs for 7.0 s, until the run ended']);
+    for (const row of [late, stopped]) assert.deepEqual([row.status, row.error, row.t_connected, row.t_end, row.bytes], ['running', null, null, null, 0]);
   });
 
   it('refuses to run when two listeners need the same port of a host, and says which', async () => {
     const outcome = await run({ ...dumbbell, flows: [{ dstPort: 9000 }, { dstPort: 9000, dstAddress: '0.0.0.0' }] });
     assert.equal(outcome.code, 1);
     assert.match(findings(outcome).join(), /port-taken.*flow 1.*port 9000 of b/s);
+    assert.equal(findings(outcome).length, 1);
   });
 
   it('gives byte-identical records twice', async () => {

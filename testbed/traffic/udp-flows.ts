@@ -1,26 +1,30 @@
 /**
  * The built-in generator's UDP flows: constant bit rate and on-off. Datagram k of a burst leaves at burst start +
  * k × (IP packet size × 8 / rate), a product and so without drift. Its payload begins with the flow's id and a
- * sequence number (u32 each, big-endian), so that a capture can tell datagrams apart.
+ * sequence number (u32 each, big-endian), so that each datagram is known again: one that a path duplicated counts once.
  *
- * Receivers are sockets connected to the sender with a socket filter that accepts nothing: the kernel counts each
- * datagram in the socket's drop counter (udp_queue_rcv_one_skb, sk_drops), which SO_MEMINFO reads at any instant,
- * so receiving costs no wake-up and no read, and the count at the window's edges is exact.
+ * Receivers are not woken by datagrams: these wait in the socket's buffer and are taken by the hundred (recvmmsg, of each only
+ * the header), at times chosen so that the buffer never fills, and at the window's edges. So receiving costs a system
+ * call for hundreds of datagrams, and the counts at the edges are exact.
  */
 
 import * as os from 'node:os';
+import { AlreadyTold } from '../agent/context.js';
 import type { AgentContext } from '../agent/context.js';
-import { SystemError, addressOf, bindSocket, close, setsockoptBytes, setsockoptInt, socket, stable, tryConnect, tryGetsockopt, trySend } from '../linux/libc.js';
+import { UserError } from '../errors.js';
+import { SystemError, bindSocket, close, setsockoptInt, socket, stable, tryConnect, tryGetsockopt, trySend } from '../linux/libc.js';
+import { ReceiveMany } from '../linux/receive-many.js';
 import { AF_INET, familyOf, socketAddress } from '../linux/sockaddr.js';
 import type { PlanFlow } from '../plan/plan.js';
 import { emptyRow } from './flow-log.js';
 import type { FlowDraft, FlowLog } from './flow-log.js';
+import { SequenceWindow } from './sequence-window.js';
 
 const SOCK_DGRAM = 2;
 const SOCK_NONBLOCK = 0o4000;
 const SOCK_CLOEXEC = 0o2000000;
 const SOL_SOCKET = 1;
-const [SO_REUSEADDR, SO_ATTACH_FILTER, SO_MEMINFO] = [2, 26, 55] as const;
+const [SO_REUSEADDR, SO_RCVBUF, SO_RCVBUFFORCE, SO_MEMINFO] = [2, 8, 33, 55] as const;
 const SK_MEMINFO_DROPS = 8;
 const [IPPROTO_IP, IP_TOS, IPPROTO_IPV6, IPV6_TCLASS] = [0, 1, 41, 67] as const;
 const ECT0 = 2;
@@ -33,12 +37,29 @@ const ipHeader = (address: string): number => (familyOf(address) === AF_INET ? 2
 /** UDP payload bytes of a flow's datagrams. */
 export const payloadBytes = (plan: PlanFlow): number => (plan.packetBytes ?? 0) - ipHeader(plan.srcAddress) - udpHeader;
 
-/** One instruction of classic BPF: return 0 (accept nothing); struct sock_fprog that points to it. */
-const rejectAll = stable(8);
-rejectAll.writeUInt16LE(0x06 /* BPF_RET | BPF_K */, 0);
-const rejectProgram = stable(16);
-rejectProgram.writeUInt16LE(1, 0);
-rejectProgram.writeBigUInt64LE(addressOf(rejectAll), 8);
+/** Bytes of the payload that say which datagram it is: flow, number. */
+export const headerBytes = 8;
+/** Smallest IP packet of a flow, bytes. */
+export const smallestPacket = (plan: PlanFlow): number => ipHeader(plan.srcAddress) + udpHeader + headerBytes;
+
+/** Sequence numbers remembered at most: 128 KiB a flow, 12 s of 1 Gbit/s in full-sized packets. */
+const mostRemembered = 2 ** 20;
+/** Receive buffer asked for; the kernel takes twice that for its own accounting. */
+const receiveBuffer = 8 << 20;
+/** Between two takings: a flow's datagrams fill at most a quarter of its buffer, and those of all flows this much memory. */
+const mostWaiting = 32 << 20;
+const [shortestNs, longestNs] = [2e6, 1e9] as const;
+/** Memory a waiting datagram is charged for, at most: what the allocator rounds its bytes up to, and struct sk_buff. */
+const chargedBytes = (packetBytes: number): number => 2 * packetBytes + 1024;
+
+/** How often each flow's datagrams are taken, ns. */
+export function takingIntervals(plans: readonly PlanFlow[]): number[] {
+  const perSecond = plans.map(({ rateBps, packetBytes }) => ((rateBps ?? 0) / 8 / (packetBytes ?? 1)) * chargedBytes(packetBytes ?? 0));
+  const alone = perSecond.map((rate) => Math.min(longestNs, ((receiveBuffer / 2) * 1e9) / Math.max(1, rate)));
+  const together = alone.reduce((sum, interval, i) => sum + (perSecond[i]! * interval) / 1e9, 0);
+  const share = Math.min(1, mostWaiting / Math.max(1, together));
+  return alone.map((interval) => Math.max(shortestNs, Math.floor(interval * share)));
+}
 
 class UdpFlow {
   readonly row: FlowDraft;
@@ -47,6 +68,7 @@ class UdpFlow {
   readonly bursts: readonly (readonly [number, number])[];
   sender = -1;
   receiver = -1;
+  readonly arrived: SequenceWindow;
   burst = 0;
   /** Datagram of the burst that is due next. */
   next = 0;
@@ -57,18 +79,24 @@ class UdpFlow {
 
   constructor(readonly plan: PlanFlow, endNs: number) {
     this.row = emptyRow(plan.id);
-    this.payload = stable(Math.max(1, payloadBytes(plan)));
+    if ((plan.packetBytes ?? 0) < smallestPacket(plan)) {
+      throw new UserError(`flow ${plan.id} (${plan.class}): packets of ${plan.packetBytes} bytes are too small: the IP and UDP headers and the number of each datagram take ${smallestPacket(plan)}; set packet to at least ${smallestPacket(plan)}B`);
+    }
+    this.payload = stable(payloadBytes(plan));
     this.intervalNs = ((plan.packetBytes ?? 0) * 8e9) / (plan.rateBps ?? 1);
     const stopNs = Math.min(plan.stopNs ?? endNs, endNs);
     this.bursts = (plan.bursts ?? [[plan.startNs, stopNs] as const])
       .map(([from, to]) => [Math.max(from, plan.startNs), Math.min(to, stopNs)] as const)
       .filter(([from, to]) => from < to);
-    if (this.payload.length >= 4) this.payload.writeUInt32BE(plan.id, 0);
+    this.payload.writeUInt32BE(plan.id, 0);
+    const datagrams = this.bursts.reduce((sum, [from, to]) => sum + Math.ceil((to - from) / this.intervalNs), 0);
+    this.arrived = new SequenceWindow(Math.min(datagrams, mostRemembered));
   }
 }
 
 export class UdpFlows {
   private readonly flows: readonly UdpFlow[];
+  private readonly many = new ReceiveMany(256, headerBytes);
   private readonly memory = stable(9 * 4);
   private readonly memoryLength = stable(4);
   /** How long the last counts stood still once sending was over, for `finished`. */
@@ -80,11 +108,14 @@ export class UdpFlows {
 
   start(): void {
     const { loop, plan, endNs } = this.context;
-    for (const flow of this.flows) {
+    const intervals = takingIntervals(this.flows.map(({ plan: each }) => each));
+    this.flows.forEach((flow, i) => {
       this.open(flow);
       const first = flow.bursts[0];
-      if (first !== undefined) loop.at(first[0], (now) => this.tick(flow, now));
-    }
+      if (first === undefined) return;
+      loop.at(first[0], (now) => this.tick(flow, now));
+      loop.every(first[0] + intervals[i]!, intervals[i]!, Infinity, () => this.take(flow));
+    });
     loop.at(plan.warmupNs, () => this.readEdge('warmup'));
     loop.at(endNs, () => this.readEdge('end'));
   }
@@ -100,7 +131,8 @@ export class UdpFlows {
     let total = 0;
     let sent = 0;
     for (const flow of this.flows) {
-      total += this.received(flow);
+      this.take(flow);
+      total += flow.arrived.received;
       sent += flow.sent;
     }
     if (total >= sent) return true;
@@ -112,18 +144,20 @@ export class UdpFlows {
     for (const flow of this.flows) {
       const { row } = flow;
       if (row.t_start !== null) {
-        const received = this.received(flow);
-        row.t_end ??= null;
+        this.take(flow);
+        const { received, duplicates } = flow.arrived;
         row.bytes = received * flow.payload.length;
         row.bytes_sent = flow.sent * flow.payload.length;
         row.packets_sent = flow.sent;
-        row.packets_lost = Math.max(0, flow.sent - received);
+        row.packets_lost = flow.sent - received;
+        row.packets_duplicated = duplicates;
         row.bytes_at_warmup ??= 0;
         row.bytes_at_end ??= row.bytes;
       }
       if (flow.refused > 0) {
         this.context.finding('warning', 'udp-sender-blocked', `flow ${flow.plan.id} (${flow.plan.class}): ${flow.refused} datagrams could not be sent because ${flow.plan.src}'s own link was full; give the host a faster access link or the flow a lower rate`);
       }
+      this.sayUncounted(flow);
       this.log.append(row);
       if (flow.sender >= 0) close(flow.sender);
       if (flow.receiver >= 0) close(flow.receiver);
@@ -139,7 +173,7 @@ export class UdpFlows {
     const to = socketAddress(plan.dstAddress, plan.dstPort);
     flow.receiver = this.context.inNode(plan.dst, () => socket(family, type, 0));
     setsockoptInt(flow.receiver, SOL_SOCKET, SO_REUSEADDR, 1);
-    setsockoptBytes(flow.receiver, SOL_SOCKET, SO_ATTACH_FILTER, rejectProgram, rejectProgram.length);
+    this.enlargeBuffer(flow.receiver);
     this.bind(plan, flow.receiver, to, plan.dst);
     this.connect(plan, flow.receiver, from, plan.dst);
     flow.sender = this.context.inNode(plan.src, () => socket(family, type, 0));
@@ -152,6 +186,15 @@ export class UdpFlows {
     this.connect(plan, flow.sender, to, plan.src);
   }
 
+  private enlargeBuffer(fd: number): void {
+    try {
+      setsockoptInt(fd, SOL_SOCKET, SO_RCVBUFFORCE, receiveBuffer);
+    } catch (error) {
+      if (!(error instanceof SystemError) || error.code !== 'EPERM') throw error;
+      setsockoptInt(fd, SOL_SOCKET, SO_RCVBUF, receiveBuffer); // as much as net.core.rmem_max allows; an overflow is seen at the end
+    }
+  }
+
   private bind(plan: PlanFlow, fd: number, address: Buffer, host: string): void {
     try {
       bindSocket(fd, address, address.length);
@@ -159,7 +202,7 @@ export class UdpFlows {
       const port = address.readUInt16BE(2);
       this.context.finding('failed', error instanceof SystemError && error.code === 'EADDRINUSE' ? 'port-taken' : 'bind-failed',
         `flow ${plan.id} (${plan.class}): UDP port ${port} of ${host}: ${(error as Error).message}. Another program in that host uses the port, or the address is not configured there.`);
-      throw error;
+      throw new AlreadyTold();
     }
   }
 
@@ -197,7 +240,7 @@ export class UdpFlows {
 
   private send(flow: UdpFlow): void {
     const { payload } = flow;
-    if (payload.length >= 8) payload.writeUInt32BE(flow.sent >>> 0, 4);
+    payload.writeUInt32BE(flow.sent, 4); // 2^32 datagrams are 14 hours of 1 Gbit/s in the smallest packets
     const result = trySend(flow.sender, payload, payload.length, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (result >= 0 || result === -ENOBUFS) { // ENOBUFS: dropped by a queue of the sender's own
       flow.sent++;
@@ -224,16 +267,37 @@ export class UdpFlows {
 
   private readEdge(edge: 'warmup' | 'end'): void {
     for (const flow of this.flows) {
-      if (flow.row.t_start !== null) flow.row[`bytes_at_${edge}`] = this.received(flow) * flow.payload.length;
+      if (flow.row.t_start === null) continue;
+      this.take(flow);
+      flow.row[`bytes_at_${edge}`] = flow.arrived.received * flow.payload.length;
     }
   }
 
-  /** Datagrams that arrived so far (32 bits: enough for a flow of one run). */
-  private received(flow: UdpFlow): number {
-    if (flow.receiver < 0) return 0;
+  /** Counts the datagrams that wait in the receiver's buffer. */
+  private take(flow: UdpFlow): void {
+    if (flow.receiver < 0) return;
+    const { many } = this;
+    for (;;) {
+      const count = many.receive(flow.receiver);
+      if (count < 0 && count !== -EAGAIN) throw new SystemError('recvmmsg', -count, `UDP flow ${flow.plan.id} (${flow.plan.class}) in ${flow.plan.dst}`);
+      for (let i = 0; i < count; i++) flow.arrived.add(many.view.getUint32(many.offset(i) + 4));
+      if (count < many.slots) return;
+    }
+  }
+
+  /** What the counts may miss. */
+  private sayUncounted(flow: UdpFlow): void {
+    const { plan, arrived, receiver } = flow;
+    if (arrived.tooLate > 0) {
+      this.context.finding('warning', 'udp-too-late', `flow ${plan.id} (${plan.class}): ${arrived.tooLate} datagrams arrived more than ${arrived.size} datagrams late, too late to know whether they were copies; they count as lost`);
+    }
+    if (receiver < 0) return;
     this.memoryLength.writeUInt32LE(this.memory.length);
-    const result = tryGetsockopt(flow.receiver, SOL_SOCKET, SO_MEMINFO, this.memory, this.memoryLength);
+    const result = tryGetsockopt(receiver, SOL_SOCKET, SO_MEMINFO, this.memory, this.memoryLength);
     if (result < 0) throw new SystemError('getsockopt SO_MEMINFO', -result);
-    return this.memory.readUInt32LE(SK_MEMINFO_DROPS * 4);
+    const overflowed = this.memory.readUInt32LE(SK_MEMINFO_DROPS * 4);
+    if (overflowed > 0) {
+      this.context.finding('invalid', 'udp-receive-overflow', `flow ${plan.id} (${plan.class}): ${overflowed} datagrams reached ${plan.dst} and did not fit into its receive buffer, so they would count as lost on the way. Lower the rate, run in virtual time, or raise net.core.rmem_max on this machine.`);
+    }
   }
 }

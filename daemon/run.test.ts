@@ -1,0 +1,129 @@
+/** Scenarios with their bottleneck in user space, end to end: what is recorded, and how it compares with the kernel's own queue disciplines. */
+
+import assert from 'node:assert/strict';
+import * as fs from 'node:fs';
+import * as path from 'node:path';
+import type { DaemonSummary } from './config.js';
+import { daemonFindings } from '../testbed/network/daemon.js';
+import { mayUseNamespaces } from '../testbed/machines/local.js';
+import { openDatabase, sqlPath } from '../testbed/records/database.js';
+import { digests, eventually, needsUml, Place, rulesOf, runJson, skip } from '../testbed/testing/command.js';
+import { dumbbellText } from '../testbed/testing/scenarios.js';
+
+/** Mean sojourn of the window, ns, packets and drops, from the table itself. */
+async function packetsOf(run: string, fromNs: number, toNs: number): Promise<{ meanNs: number; packets: number; drops: number; minNs: number; maxNs: number }> {
+  const database = await openDatabase();
+  try {
+    const [row] = await database.rows<{ meanNs: number; packets: number; drops: number; minNs: number; maxNs: number }>(`SELECT avg(t_dequeue - t_enqueue) AS "meanNs", count(*) AS packets,
+      count(*) FILTER (dropped) AS drops, min(t_dequeue - t_enqueue) AS "minNs", max(t_dequeue - t_enqueue) AS "maxNs"
+      FROM read_parquet(${sqlPath(path.join(run, 'packets.parquet'))}) WHERE bottleneck = 'BL' AND t_enqueue >= ${fromNs} AND t_enqueue < ${toNs}`);
+    return row!;
+  } finally {
+    database.close();
+  }
+}
+
+describe('a run with its bottleneck in user space', function () {
+  this.timeout(300_000);
+  let place: Place;
+  before(() => { place = new Place(); });
+  after(() => place.remove());
+
+  const run = async (name: string, text: string, ...more: readonly string[]): Promise<string> => {
+    const ended = await place.testbed(['run', place.write(`${name}.yaml`, text), '--no-report', '--out', place.path(name), ...more]);
+    assert.equal(ended.code, 0, ended.stderr + ended.stdout);
+    return place.run(name);
+  };
+
+  describe('on uml, in virtual time', () => {
+    before(needsUml);
+
+    it('has the same tables as one with a kernel queue, the same bytes for the same seed, and leaves nothing behind', async () => {
+      const text = dumbbellText({
+        name: 'user', pairs: 2, queue: '{ kind: red, in: daemon, min: 10p, max: 40p, probability: 0.1 }', probes: '{ ping: { from: S[0], to: D[0], interval: 10ms } }',
+        more: 'events: [{ at: 1s, set: { BL.rate: 10mbit } }, { at: 1500ms, set: { BL.loss: 2% } }]',
+      });
+      const [one, two] = [await run('one', text, '--machine', 'uml', '--seed', '5'), await run('two', text, '--machine', 'uml', '--seed', '5')];
+      assert.deepEqual(digests(one), digests(two));
+      assert.notDeepEqual(digests(await run('other', text, '--machine', 'uml', '--seed', '6')), digests(one));
+      const { counts, status, facts } = runJson(one);
+      assert.equal(status, 'complete');
+      assert.ok(counts['packets']! > 1500 && counts['queue']! > 190, JSON.stringify(counts));
+      assert.deepEqual((facts as { daemon: { faults: unknown } }).daemon.faults, { ringLost: 0, noSlot: 0, superpackets: 0, unfinishedChecksums: 0, notSent: 0, lastErrno: 0 });
+      const early = await packetsOf(one, 500e6, 1000e6), late = await packetsOf(one, 1000e6, 1500e6);
+      assert.ok(Math.abs((early.packets - early.drops) / (late.packets - late.drops) - 2) < 0.3, `the rate was halved: ${early.packets} and ${late.packets} packets`);
+      await place.assertNothingLeft();
+    });
+
+    it('holds each packet of a full drop-tail queue of 100 for 100 services', async () => {
+      const text = dumbbellText({ name: 'fifo', queue: '{ kind: pfifo, in: daemon, limit: 100p }', traffic: '{ flood: { kind: cbr, from: S[0], to: D[0], rate: 40mbit, packet: 1500B } }' });
+      const { meanNs, minNs, maxNs } = await packetsOf(await run('fifo', text, '--machine', 'uml'), 500e6, 2000e6 - 100e6);
+      // A packet takes the hundredth place up to a gap between two arrivals after one left, and leaves with the hundredth service from then.
+      const service = (1514 * 8e9) / 20e6, gap = (1500 * 8e9) / 40e6;
+      assert.ok(maxNs <= 100 * service + 1e3 && minNs >= 100 * service - gap - 1e3, `${minNs} … ${maxNs}`);
+      assert.ok(Math.abs(meanNs / (100 * service - gap / 2) - 1) < 0.005, `${meanNs} of ${100 * service - gap / 2}`);
+    });
+
+    // Four CUBIC flows; and three that do not respond, a tenth more than the link carries, where nothing is left to the senders' chance.
+    const loads = {
+      codel: { pairs: 4, rtt: '50ms' },
+      fq_codel: { pairs: 3, traffic: '{ much: { kind: cbr, from: S[0], to: D[0], rate: 12mbit, packet: 1500B }, some: { kind: cbr, from: S[1], to: D[1], rate: 6mbit, packet: 1000B }, few: { kind: cbr, from: S[2], to: D[2], rate: 4mbit, packet: 500B } }' },
+    };
+    for (const [kind, load] of Object.entries(loads)) {
+      it(`queues with ${kind} as the kernel's own does`, async () => {
+        const text = (where: string): string => dumbbellText({ name: kind, ...load, queue: `{ kind: ${kind}, in: ${where} }`, measure: '{ warmup: 4s, duration: 12s }' });
+        const kernel = await packetsOf(await run(`${kind}-kernel`, text('kernel'), '--machine', 'uml'), 4e9, 16e9);
+        const daemon = await packetsOf(await run(`${kind}-daemon`, text('daemon'), '--machine', 'uml'), 4e9, 16e9);
+        assert.ok(Math.abs(daemon.meanNs / kernel.meanNs - 1) < 0.08, `mean queueing delay: ${daemon.meanNs / 1e6} ms, kernel ${kernel.meanNs / 1e6} ms`);
+        assert.ok(Math.abs(daemon.drops - kernel.drops) <= Math.max(6, 0.25 * kernel.drops), `drops: ${daemon.drops}, kernel ${kernel.drops}`);
+        assert.ok(Math.abs(daemon.packets / kernel.packets - 1) < 0.01, `packets: ${daemon.packets}, kernel ${kernel.packets}`);
+      });
+    }
+  });
+
+  it('fails, saying so, when the daemon dies under way, and leaves nothing behind', async function () {
+    if (!mayUseNamespaces()) skip(this, 'network namespaces on this host need root');
+    const text = dumbbellText({ name: 'dies', queue: '{ kind: codel, in: daemon }', rtt: '30ms', measure: '{ warmup: 1s, duration: 60s }' });
+    const started = place.start(['run', place.write('dies.yaml', text), '--no-report', '--out', place.path('dies'), '--machine', 'local']);
+    const traffic = (): boolean => place.runs('dies').some((folder) => fs.existsSync(path.join(folder, 'raw', 'agent.jsonl')) && fs.readFileSync(path.join(folder, 'raw', 'agent.jsonl'), 'utf8').includes('"traffic"'));
+    await eventually('traffic flows', () => traffic() || started.child.exitCode !== null);
+    const victim = place.processes().find(({ command }) => command.includes('daemon.mjs'));
+    assert.ok(victim, JSON.stringify(place.processes()));
+    process.kill(victim.pid, 'SIGKILL');
+    const { code } = await started.ended;
+    assert.ok(code !== 0);
+    const folder = place.run('dies');
+    assert.equal(runJson(folder).status, 'failed');
+    assert.ok(rulesOf(folder, 'failed').includes('daemon-died'), JSON.stringify(runJson(folder).findings));
+    await place.assertNothingLeft();
+  });
+
+  it('is invalid when packets left late in real time, were lost outside the queue, or came too large', () => {
+    const fine: DaemonSummary = {
+      directions: [{ name: 'BL', rateBps: 1e6, arrivedPackets: 9, sentPackets: 9, sentBytes: 9, drops: 0, marks: 0, backlogPackets: 0, backlogBytes: 0, lost: 0, overflowed: 0, sojournMeanNs: 0, sojournP99Ns: 0, sojournMaxNs: 0 }],
+      lateness: { packets: 9, p50Ns: 20e3, p99Ns: 100e3, maxNs: 5e6 }, faults: { ringLost: 0, noSlot: 0, superpackets: 0, unfinishedChecksums: 0, notSent: 0, lastErrno: 0 },
+    };
+    const rules = (summary: DaemonSummary, clock: 'virtual' | 'real' = 'real'): string[] => daemonFindings(summary, clock).map(({ level, rule }) => `${level} ${rule}`);
+    assert.deepEqual(rules(fine), []);
+    assert.deepEqual(rules({ ...fine, lateness: { ...fine.lateness, p99Ns: 1.1e6 } }), ['invalid late']);
+    assert.deepEqual(rules({ ...fine, lateness: { ...fine.lateness, maxNs: 51e6 } }), ['invalid late']);
+    assert.deepEqual(rules({ ...fine, lateness: { ...fine.lateness, maxNs: 51e6 } }, 'virtual'), []);
+    assert.deepEqual(rules({ ...fine, directions: [{ ...fine.directions[0]!, overflowed: 1 }] }), ['invalid wire-dropped']);
+    for (const [fault, rule] of [['ringLost', 'daemon-overrun'], ['noSlot', 'daemon-memory'], ['superpackets', 'superpacket'], ['unfinishedChecksums', 'offloads-on'], ['notSent', 'daemon-not-sent']] as const) {
+      assert.deepEqual(rules({ ...fine, faults: { ...fine.faults, [fault]: 1 } }), [`invalid ${rule}`]);
+    }
+  });
+
+  it('needs neither netem nor the AQM of the local kernel, and is invalid only for being late', async function () {
+    if (!mayUseNamespaces()) skip(this, 'network namespaces on this host need root');
+    const text = dumbbellText({ name: 'local', queue: '{ kind: aqmrd, in: daemon }', rtt: '30ms', measure: '{ warmup: 300ms, duration: 700ms }', more: 'collect: { packets: true }' });
+    const ended = await place.testbed(['run', place.write('local.yaml', text), '--no-report', '--out', place.path('local'), '--machine', 'auto']);
+    assert.ok(ended.code === 0 || ended.code === 1, ended.stderr);
+    const folder = place.run('local');
+    assert.equal(runJson(folder).machine, 'local');
+    assert.deepEqual(rulesOf(folder, 'failed'), []);
+    assert.deepEqual(rulesOf(folder, 'invalid').filter((rule) => rule !== 'late'), []);
+    assert.ok(runJson(folder).counts['packets']! > 100, JSON.stringify(runJson(folder).counts));
+    await place.assertNothingLeft();
+  });
+});

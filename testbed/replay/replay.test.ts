@@ -1,0 +1,128 @@
+/** Replay of short runs on a real kernel: every discipline it judges agrees, every broken one is noticed, and what cannot be judged is said. */
+
+import assert from 'node:assert/strict';
+import * as fs from 'node:fs';
+import * as path from 'node:path';
+import { findRuns } from '../cli/runs.js';
+import { brokenAqms } from '../testing/broken-aqms.js';
+import { needsUml, Place } from '../testing/command.js';
+import { dumbbellText } from '../testing/scenarios.js';
+import { replayRun, zLimit, type ReplayResult, type Verdict } from './replay.js';
+
+const exact = ['codel', 'fq_codel', '{ kind: fq_codel, limit: 300p }', '{ kind: pfifo, limit: 60p }', '{ kind: bfifo, limit: 60kB }', 'sfq', '{ kind: sfq, headdrop: true, limit: 60p }', '{ kind: drr, limit: 30p }'];
+const chance = ['{ kind: red, limit: 600p, min: 10p, max: 80p, probability: 0.1 }', '{ kind: pie, ecn: true }'];
+
+/** The verdict on the run's only bottleneck, judged as `judged`. */
+function verdictOf(result: ReplayResult, judged: string): Exclude<Verdict, { verdict: 'not judged' }> {
+  const found = result.verdicts.find((verdict) => verdict.judged === judged);
+  assert.ok(found !== undefined && found.verdict !== 'not judged', JSON.stringify(result));
+  return found;
+}
+
+describe('testbed replay', function () {
+  this.timeout(300_000);
+  before(needsUml);
+  const place = new Place();
+  after(() => place.remove());
+  /** Run folders by the kind of queue; several of one kind in the order of `queues`. */
+  const runs = new Map<string, string[]>();
+
+  before(async () => {
+    const traffic = '{ reno: { kind: bulk, from: "S[0..3]", to: "D[0..3]", rtt: 20ms, cc: reno, tool: builtin }, marked: { kind: bulk, from: "S[4..5]", to: "D[4..5]", rtt: 30ms, cc: cubic, ecn: true, tool: builtin }, '
+      + 'flood: { kind: onoff, from: "S[0]", to: "D[0]", rate: 25mbit, packet: 700B, "on": 300ms, "off": 2s } }';
+    const scenario = (queues: readonly string[], seconds: number, rest: string): string => place.write('replay.yaml', dumbbellText({ pairs: 6, traffic, measure: `{ warmup: 500ms, duration: ${seconds}s }`, more: `vary: { queue: [${queues.join(', ')}] }\ntcp: { sysctls: { net.core.txrehash: 0 } }\n${rest}` }));
+    for (const [queues, seconds, rest] of [[exact, 4, ''], [chance, 7, 'collect: { queue: 1ms }']] as const) {
+      const out = place.path(`out-${queues.length}`);
+      const ended = await place.testbed(['run', scenario(queues, seconds, rest), '--machine', 'uml', '--no-report', '--out', out], { boundMs: 280_000 });
+      assert.ok(ended.code === 0 || ended.code === 1, ended.stderr);
+      for (const { dir, run } of findRuns(out)[0]!.runs) {
+        const kind = run!.varied['queue']!.replace(/\(.*/, '');
+        runs.set(kind, [...runs.get(kind) ?? [], dir]);
+      }
+    }
+  });
+
+  it('agrees in every decision and sample of codel, fq_codel, pfifo, bfifo, sfq, drr and the threshold policy', async () => {
+    for (const kind of ['codel', 'fq_codel', 'pfifo', 'bfifo', 'sfq', 'drr']) {
+      for (const dir of runs.get(kind)!) {
+        const result = await replayRun(dir);
+        assert.equal(result.exitCode, 0, JSON.stringify(result));
+        for (const judged of kind === 'pfifo' ? ['pfifo', 'threshold'] : [kind]) {
+          const verdict = verdictOf(result, judged);
+          assert.ok(verdict.method === 'exact');
+          const { arrivals, departures, kernelDrops, differentDepartures, differentFates, differentMarks, samples } = verdict.outcome;
+          assert.ok(departures > 5000 && arrivals > departures && kernelDrops > 10, `${dir}: ${arrivals} arrivals, ${kernelDrops} drops`);
+          assert.deepEqual([differentDepartures, differentFates, differentMarks, samples?.different], [0, 0, 0, 0]);
+          assert.ok(samples!.samples > 400);
+        }
+        const written = JSON.parse(fs.readFileSync(path.join(dir, 'replay.json'), 'utf8')) as ReplayResult;
+        assert.deepEqual([written.exitCode, written.verdicts[0]!.verdict], [0, 'agree']);
+      }
+    }
+  });
+
+  it("finds RED's and PIE's drops and marks as many as the probabilities say, and PIE's probability the kernel's in every sample", async () => {
+    for (const kind of ['red', 'pie']) {
+      const result = await replayRun(runs.get(kind)![0]!);
+      const verdict = verdictOf(result, kind);
+      assert.ok(verdict.method === 'chance');
+      assert.equal(verdict.verdict, 'agree', JSON.stringify(verdict));
+      const { signals, expected, deviation, different, chances, samples } = verdict.outcome;
+      assert.ok(signals > 100 && chances > 3000, `${signals} of ${chances}`);
+      assert.ok(Math.abs(signals - expected) <= zLimit * deviation);
+      assert.deepEqual([different, samples?.different], [0, 0]);
+    }
+  });
+
+  for (const { name, fault, kind, aqms } of brokenAqms) {
+    it(`notices ${name}: ${fault}`, async () => {
+      for (const dir of runs.get(kind)!) {
+        const result = await replayRun(dir, { aqms, keep: false });
+        assert.equal(result.exitCode, 1, JSON.stringify(result));
+        const verdict = verdictOf(result, kind);
+        assert.equal(verdict.verdict, 'disagree');
+        if (verdict.method === 'exact') assert.ok(verdict.outcome.first !== null && Object.keys(verdict.outcome.first.ourState).length > 2 && verdict.outcome.first.kernelSample !== null);
+      }
+    });
+  }
+
+  it('agrees from packets.parquet too, where raw/ has no captures', async () => {
+    const dir = runs.get('codel')![0]!;
+    const copy = place.path('copy');
+    fs.cpSync(dir, copy, { recursive: true });
+    for (const name of fs.readdirSync(path.join(copy, 'raw')).filter((one) => one.startsWith('captures-'))) fs.rmSync(path.join(copy, 'raw', name));
+    const verdict = verdictOf(await replayRun(copy), 'codel');
+    assert.equal(verdict.from, 'packets.parquet');
+    assert.ok(verdict.method === 'exact' && verdict.outcome.departures > 5000);
+    // The order of equal times is lost there: at most a few departures may differ for it.
+    assert.ok(verdict.outcome.differentDepartures < 10, JSON.stringify(verdict.outcome));
+  });
+
+  it('prints a table and exits with 0, 1 or 2', async () => {
+    const codel = runs.get('codel')![0]!;
+    const agreed = await place.testbed(['replay', codel]);
+    assert.equal(agreed.code, 0, agreed.stderr);
+    assert.match(agreed.stdout, /BL: codel.*│ 0 +│.*agree/);
+    const json = await place.testbed(['replay', codel, '--json', '--bottleneck', 'BL']);
+    assert.equal((JSON.parse(json.stdout) as ReplayResult[])[0]!.verdicts[0]!.verdict, 'agree');
+    const elsewhere = await place.testbed(['replay', codel, '--bottleneck', 'BL.reverse']);
+    assert.deepEqual([elsewhere.code, elsewhere.stderr.trim()], [2, 'no bottleneck BL.reverse with a queue in this run; there are BL']);
+
+    // A plan that says another interval than the kernel had.
+    const copy = place.path('tampered');
+    fs.cpSync(codel, copy, { recursive: true });
+    const plan = path.join(copy, 'raw', 'plan.json');
+    fs.writeFileSync(plan, fs.readFileSync(plan, 'utf8').replace('"kind":"codel","in":"kernel","params":{}', '"kind":"codel","in":"kernel","params":{"interval":20000000}').replace(/("kind": "codel",\s*"in": "kernel",\s*"params": )\{\}/, '$1{"interval": 20000000}'));
+    const disagreed = await place.testbed(['replay', copy]);
+    assert.equal(disagreed.code, 1, disagreed.stdout);
+    assert.match(disagreed.stdout, /first disagreement\n {2}at \d+\.\d+ s, after .* departures that agreed: .*\n {2}kernel: packet .*\n {2}ours: .*\n {2}our state: .*count .*\n {2}kernel's last sample: .*count/);
+  });
+
+  it('cannot judge a run of the simulator, and says so', async () => {
+    const file = place.write('sim.yaml', dumbbellText({ queue: 'codel', measure: '{ warmup: 100ms, duration: 400ms }' }));
+    assert.equal((await place.testbed(['sim', file, '--no-report', '--out', place.path('sim')])).code, 0);
+    const ended = await place.testbed(['replay', 'last', '--out', place.path('sim')]);
+    assert.equal(ended.code, 2);
+    assert.match(ended.stdout, /not judged: a run of the simulator/);
+  });
+});

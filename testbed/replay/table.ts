@@ -1,0 +1,37 @@
+/**
+ * The table of docs/replay.md, whole: `npm run replay-table [-- --out DIR]`. Runs every scenario of scenarios/replay on every kernel
+ * named, then replays all runs. Runs that are there already are kept, so it may be interrupted and started again.
+ */
+
+import { spawnSync } from 'node:child_process';
+import * as fs from 'node:fs';
+import * as path from 'node:path';
+import { parseArgs } from 'node:util';
+import { projectFile } from '../../kernel/project.js';
+import { UserError } from '../errors.js';
+
+const { values } = parseArgs({ options: { out: { type: 'string', default: path.join('results', 'runs', 'replay') }, kernels: { type: 'string', default: '6.12,7.3' }, page: { type: 'string', default: projectFile('docs', 'replay.md') } } });
+const scenarios = ['exact', 'overload', 'chance'];
+
+function testbed(args: readonly string[]): number {
+  const { status, error } = spawnSync(process.execPath, [projectFile('bin', 'testbed.mjs'), ...args], { stdio: 'inherit' });
+  if (error) throw error;
+  return status ?? 1;
+}
+
+const folders: string[] = [];
+for (const scenario of scenarios) {
+  for (const kernel of values.kernels.split(',')) {
+    const out = path.join(values.out, `${scenario}-${kernel}`);
+    if (!fs.existsSync(path.join(out, 'done'))) {
+      // What an interrupted one left is no set of runs.
+      fs.rmSync(out, { recursive: true, force: true });
+      // 1: a run of the set is invalid, which the replay judges for itself.
+      const code = testbed(['run', projectFile('scenarios', 'replay', `${scenario}.yaml`), '--machine', `uml:${kernel}`, '--no-report', '--jobs', '1', '--out', out]);
+      if (code > 1) throw new UserError(`${scenario} on ${kernel} could not be run (exit code ${code})`);
+      fs.writeFileSync(path.join(out, 'done'), '');
+    }
+    folders.push(...fs.readdirSync(out).map((name) => path.join(out, name)).filter((name) => fs.statSync(name).isDirectory()));
+  }
+}
+process.exitCode = testbed(['replay', ...folders, '--update', values.page]);

@@ -1,0 +1,37 @@
+/** One figure of the simulator against the kernel's: medians over seeds, a tolerance, and the kernel's own spread. */
+
+import { median } from 'simple-statistics';
+import { noiseFloor } from './noise.js';
+import { allowed, type Tolerance } from './tolerances.js';
+
+/**
+ * `agrees`: inside the tolerance. `noise`: outside, but no further apart than two sets of kernel runs with other seeds.
+ * `differs`: beyond both, or only one side has the figure. `undefined`: neither has it.
+ */
+export type Verdict = 'agrees' | 'noise' | 'differs' | 'undefined';
+
+export interface Compared {
+  /** Medians; null: undefined in every run. */
+  readonly sim: number | null;
+  readonly kernel: number | null;
+  /** The largest difference the tolerance allows, in the figure's unit. */
+  readonly limit: number;
+  /** null with fewer than two seeds. */
+  readonly noise: number | null;
+  readonly verdict: Verdict;
+  /** Seeds on the side that has fewer. */
+  readonly n: number;
+}
+
+/** @param sim @param kernel the figure of each seed in which it is defined */
+export function compareFigure(sim: readonly number[], kernel: readonly number[], tolerance: Tolerance): Compared {
+  const [s, k] = [sim.length > 0 ? median([...sim]) : null, kernel.length > 0 ? median([...kernel]) : null];
+  const n = Math.min(sim.length, kernel.length);
+  const noise = noiseFloor(kernel);
+  if (s === null || k === null) return { sim: s, kernel: k, limit: 0, noise, verdict: s === null && k === null ? 'undefined' : 'differs', n };
+  const limit = allowed(tolerance, k);
+  const difference = Math.abs(s - k);
+  // Figures carry seven digits: the last may not decide.
+  const slack = 1e-6 * Math.max(Math.abs(s), Math.abs(k));
+  return { sim: s, kernel: k, limit, noise, n, verdict: difference <= limit + slack ? 'agrees' : difference <= (noise ?? 0) + slack ? 'noise' : 'differs' };
+}
