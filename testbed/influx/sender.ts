@@ -95,7 +95,12 @@ export class Sender {
 
   async work(): Promise<SenderTotals> {
     try {
-      while (!this.stopped && !this.refused) {
+      while (!this.stopped) {
+        if (this.refused) {
+          if (this.closingSince !== null) break;
+          await this.pause(this.timing.pollMs); // what the runs record meanwhile is counted as left
+          continue;
+        }
         const endedMs = this.server.takeConnectionEnded();
         if (endedMs !== null) this.rewind(endedMs);
         const next = this.nextBatch();

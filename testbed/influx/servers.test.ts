@@ -6,6 +6,7 @@ import * as path from 'node:path';
 import { projectFile } from '../../kernel/project.js';
 import { mayUseNamespaces } from '../machines/local.js';
 import { openDatabase, sqlPath } from '../records/database.js';
+import { headerBytes, readRecordHeader } from '../records/record-file.js';
 import { readMetricRows } from '../store/metric-rows.js';
 import { assertWentThrough, eventually, needsUml, Place, runJson, skip, type Ended } from '../testing/command.js';
 import { dumbbellText } from '../testing/scenarios.js';
@@ -201,6 +202,49 @@ describe('testbed run --influx', function () {
       assert.equal(server.requests[0]!.authorization, `Token ${secret}`);
       fs.rmSync(place.path('testbed.config.yaml'));
       assertNoToken(place, ended);
+    } finally {
+      await server.close();
+    }
+  });
+
+  it('tells the runs of a set apart by run and by what varies, and counts what a server refused', async () => {
+    const server = await ScriptedServer.start(status(401), status(204));
+    try {
+      const text = dumbbellText({ more: 'vary: { topology.links.BL.queue: [pfifo, codel] }\nseeds: [3, 4]' });
+      const ended = await place.testbed(['sim', place.write('a.yaml', text), '--influx', '--no-report'], { env: server.env });
+      assert.equal(ended.code, 0, ended.stderr);
+      assert.equal(server.requests.length, 1);
+      assert.equal(warnings(ended).length, 1, ended.stderr);
+      assert.match(ended.stderr, /influx: 0 points sent to .*, \d+ left in 4 run folders$/m);
+      const set = place.run();
+      const exported = await place.testbed(['export', 'last', '--format', 'influx'], { env: server.env });
+      assert.equal(exported.code, 0, exported.stderr);
+      for (const [name, queue, seed] of [['queue-pfifo-seed3', 'pfifo', 3], ['queue-codel-seed4', 'codel', 4]] as const) {
+        const lines = server.lines.filter((line) => line.startsWith('testbed_queue') && line.includes(`,run=${path.basename(set)}/${name},`));
+        assert.equal(new Set(lines).size, runJson(path.join(set, name)).counts['queue']);
+        assert.ok(lines.every((line) => line.includes(`,seed=${seed},vary_topology_links_BL_queue=${queue} `)), lines[0]);
+      }
+      assertNoToken(place, ended, exported);
+    } finally {
+      await server.close();
+    }
+  });
+
+  it('leaves what was not sent when it is killed, for export to go on with', async function () {
+    if (!mayUseNamespaces()) skip(this, 'network namespaces need root');
+    const server = await ScriptedServer.start(status(204));
+    try {
+      const text = dumbbellText({ rate: '10mbit', queue: 'pfifo', rtt: '', measure: '{ warmup: 500ms, duration: 60s }' });
+      const started = place.start(['run', place.write('a.yaml', text), '--clock', 'real', '--machine', 'local', '--influx'], { env: server.env });
+      await eventually('points stream', () => server.points > 0 || started.child.exitCode !== null);
+      started.child.kill('SIGKILL');
+      await started.ended;
+      await eventually('its processes are gone', () => place.processes().length === 0);
+      const sent = await place.testbed(['export', 'last', '--format', 'influx'], { env: server.env });
+      assert.equal(sent.code, 0, sent.stderr);
+      const rows = (name: string): number => { const file = path.join(place.run(), 'raw', name); return Math.floor((fs.statSync(file).size - headerBytes) / readRecordHeader(file).rowBytes); };
+      assert.equal(new Set(server.lines.filter((line) => line.startsWith('testbed_queue'))).size, rows('queue-BL.rec'));
+      assert.equal(new Set(server.lines.filter((line) => line.startsWith('testbed_socket'))).size, rows('sockets.rec'));
     } finally {
       await server.close();
     }
