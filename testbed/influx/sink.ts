@@ -38,9 +38,9 @@ export class InfluxSink {
     });
   }
 
-  /** @param clock of a run in virtual time the points are sent when it ends. @param machine as Engine.machine */
+  /** @param clock of a run in virtual time the points are sent when it ends. @param machine as Engine.machine; of a remote one the records come at the end, and are checked then */
   begin(runDir: string, clock: 'virtual' | 'real', machine: string): void {
-    this.tell({ type: 'begin', runDir, live: clock === 'real', settleMs: machine.startsWith('uml') ? umlSettleMs : 0 });
+    this.tell({ type: 'begin', runDir, live: clock === 'real' && !machine.startsWith('ssh:'), settleMs: machine.startsWith('uml') ? umlSettleMs : 0 });
   }
 
   /** The run's records are whole, and its figures computed. */
