@@ -21,8 +21,10 @@ const started = Date.now();
 /** Commands that runs and kernel builds use; packages.json says which package brings each. */
 const commands = ['ip', 'tc', 'iperf3', 'ping', 'mount', 'setpriv', 'nsenter', 'unshare', 'gcc', 'make', 'flex', 'bison', 'bc', 'xz'];
 
-/** What only tests run: other tools that must read our exports. */
-const testCommands = process.argv.includes('--tests') ? ['flent', 'tshark', 'victoria-metrics', 'influxd'] : [];
+/** What only tests run: tools and servers that ours must get on with, and ethtool, which meddles with what is checked. */
+const testCommands = process.argv.includes('--tests') ? ['ethtool', 'flent', 'irtt', 'fping', 'tshark', 'victoria-metrics', 'influxd', 'sshd', 'dockerd'] : [];
+/** Services of Debian's packages that are not called after the package. */
+const services = { 'docker.io': ['docker.service', 'docker.socket', 'containerd.service'], 'openssh-server': ['ssh.service', 'ssh.socket'] };
 /** Libraries, by a file that tells of them. */
 const testLibraries = process.argv.includes('--tests') ? { matplotlib: ['/usr/lib/python3/dist-packages/matplotlib', '/usr/lib/python3/site-packages/matplotlib'] } : {};
 
@@ -136,7 +138,7 @@ function packagesOf(missing, family) {
 const headersMissing = () => findProgram('gcc') && !existsSync('/usr/include/stdlib.h');
 
 /**
- * Packages with a service (influxdb, victoria-metrics, both for tests) must not start it: Debian asks /usr/sbin/policy-rc.d. Ours
+ * Packages with a service (all of them for tests) must not start it: Debian asks /usr/sbin/policy-rc.d. Ours
  * refuses only as long as this process lives, should it be left behind.
  * @returns what takes it away again
  */
@@ -155,8 +157,9 @@ function noServices() {
 /** Nor may it start with the machine. Only of packages that were installed just now. */
 async function disableServices(packages) {
   if (!existsSync('/run/systemd/system')) return;
-  for (const name of packages.filter((each) => existsSync(`/lib/systemd/system/${each}.service`))) {
-    await run('systemctl', ['disable', '--quiet', `${name}.service`]).catch((error) => console.log(`  ${error.message}`));
+  const units = packages.flatMap((name) => services[name] ?? [`${name}.service`]).filter((unit) => existsSync(`/lib/systemd/system/${unit}`));
+  for (const unit of units) {
+    await run('systemctl', ['disable', '--quiet', unit]).catch((error) => console.log(`  ${error.message}`));
   }
 }
 
