@@ -75,7 +75,7 @@ describe('flent in a run', function () {
     assert.ok('TCP totals' in kept.results);
   });
 
-  it('is the same bytes twice, but for tests with irtt (Go seeds its scheduler from the CPU\'s cycle counter)', async () => {
+  it('is the same bytes twice, but for tests with irtt', async () => {
     const runs = [await run('tcp_2up', 'once', 2), await run('tcp_2up', 'twice', 2)];
     for (const { code, stderr } of runs) assert.equal(code, 0, stderr);
     assert.ok((await select(runs[0]!.folder, 'flows', 'bytes')).every(({ bytes }) => Number(bytes) > 500_000));

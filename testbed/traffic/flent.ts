@@ -4,8 +4,8 @@
  * a definition that includes its own and adds the ports of the plan's flows and probes (flent-definition.ts), so that the
  * kernel's records of packets and sockets know each stream.
  *
- * Runs repeat exactly in virtual time but for tests with irtt: the Go runtime seeds its scheduler from the CPU's cycle
- * counter (mcommoninit, runtime/proc.go), which moves its packets by some µs.
+ * Runs repeat exactly in virtual time but for tests with irtt, whose packets move by up to about 0.1 ms (suspected, not
+ * proven: the Go runtime's scheduler, which takes a seed from the processor's cycle counter).
  *
  * Kept in raw/: flent-<test>.flent.gz (flent's data file as it wrote it), flent-<test>.log (what it said), servers' logs.
  * From the data file come the flows' rows (netperf's own totals) and raw/probes-flent.rec; bytes and retransmissions
