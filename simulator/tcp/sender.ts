@@ -661,7 +661,8 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   /** A packet left this host's queue. */
   released(packet: Packet): void {
     this.hostBytes -= packet.payload + bufferOverhead / 2;
-    if (this.throttled && !this.network.events.pending(this.pacingTimer.actorId)) {
+    // A flow that was cut has left the events; its packets still leave the queue.
+    if (this.throttled && this.pacingTimer.actorId >= 0 && !this.network.events.pending(this.pacingTimer.actorId)) {
       this.throttled = false;
       this.network.events.schedule(this.pacingTimer.actorId, this.network.events.now);
     }
