@@ -8,6 +8,7 @@ import * as os from 'node:os';
 import * as path from 'node:path';
 import { findProgram } from '../../../kernel/project.js';
 import { assertWentThrough, eventually, Place, runJson, skip, type Ended } from '../../testing/command.js';
+import type { Plan } from '../../plan/plan.js';
 import { mayUseNamespaces } from '../local.js';
 import { readRemoteRun } from './remote-run.js';
 
@@ -105,6 +106,32 @@ describe('the machine ssh', function () {
     assert.deepEqual(namespaces(), before);
     assert.equal(readRemoteRun(dir), null, 'nothing waits there');
     assert.deepEqual(fs.readdirSync(path.join(os.userInfo().homedir, '.cache', 'testbed', 'remote')), []);
+  });
+
+  it('runs a delay and an AQM there, from the userspace bottleneck where the kernel lacks them, and says so', async () => {
+    place.write('aqm.yaml', scenario(2).replace('{ kind: pfifo, limit: 50 }', '{ kind: fq_codel }').replace('cc: reno', 'cc: reno, rtt: 40ms').replace('measure:', 'probes: { ping: { from: S[0], to: D[0], interval: 20ms } }\nmeasure:'));
+    for (const [out, words] of [['as-it-is', []], ['daemon', ['--queues', 'daemon']]] as const) {
+      const ended = await place.testbed(['run', place.path('aqm.yaml'), '--machine', 'loop', '--out', place.path(out), '--no-report', ...words], { env: home() });
+      const dir = place.run(out);
+      assertWentThrough(dir, ended);
+      const { links } = JSON.parse(fs.readFileSync(path.join(dir, 'raw', 'plan.json'), 'utf8')) as Plan;
+      const inDaemon = links.find(({ name }) => name === 'BL')!.forward.queue!.in === 'daemon';
+      if (out === 'daemon') assert.ok(inDaemon && !ended.stderr.includes('lacks'), ended.stderr);
+      else assert.equal(inDaemon, /in user space: queues and delays come from the daemon, as ssh:\S+ lacks qdisc /.test(ended.stderr), ended.stderr);
+      const metrics = JSON.parse(fs.readFileSync(path.join(dir, 'metrics.json'), 'utf8')) as { probes: { ping: { rttMs: { p5: number } } } };
+      assert.ok(metrics.probes.ping.rttMs.p5 >= 40, `${metrics.probes.ping.rttMs.p5} ms`);
+    }
+  });
+
+  it('refuses what the scenario itself keeps in a kernel that lacks it', async function () {
+    const { Local } = await import('../local.js');
+    const text = scenario(2).replace('{ kind: pfifo, limit: 50 }', '{ kind: dualpi2, in: kernel }');
+    const { compiled } = await import('../../rules/altered.js');
+    if ((await new Local().check(compiled(place, text, 'real'), 'real')).length === 0) skip(this, 'this kernel has dualpi2');
+    place.write('kept.yaml', text);
+    const { code, stderr } = await run('loop', 'kept.yaml', 'refused');
+    assert.equal(code, 3, stderr);
+    assert.match(stderr, /qdisc dualpi2 \(queue of BL\)/);
   });
 
   for (const [what, env, machine, message] of [
