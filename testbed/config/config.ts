@@ -67,5 +67,5 @@ export function readConfig(file: string | null = configFile()): Config {
   const parsed = schema.safeParse(value ?? {});
   if (parsed.success) return parsed.data;
   // The values are not repeated: one of them may be a token.
-  throw new UserError(parsed.error.issues.map((issue) => `${file}: ${issue.path.join('.') || 'the file'}: ${issue.message}`).join('\n'), 2);
+  throw new UserError(parsed.error.issues.map((issue) => `${file}: ${issue.path.join('.') || 'the file'}: ${issue.code === 'invalid_key' ? issue.issues[0]!.message : issue.message}`).join('\n'), 2);
 }
