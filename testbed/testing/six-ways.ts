@@ -30,8 +30,10 @@ const figures: readonly (readonly [path: string, name: string])[] = [
   ['bottlenecks.BL.queueDelayMs.mean', 'queueing, mean'],
   ['bottlenecks.BL.queueDelayMs.p50', 'queueing, median'],
   ['bottlenecks.BL.queueDelayMs.p95', 'queueing, p95'],
+  ['bottlenecks.BL.queueDelayMs.p99', 'queueing, p99'],
   ['bottlenecks.BL.lossRatio', 'loss ratio'],
-  ['classes.bulk.jainThroughput', "Jain's index of the flows"],
+  ['bottlenecks.BL.lossSynchronisation', 'loss synchronisation'],
+  ['classes.bulk.jain', "Jain's index of the flows"],
   ['probes.ping.rttMs.p50', 'ping, median'],
   ['probes.ping.rttMs.p99', 'ping, p99'],
 ];
