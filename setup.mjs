@@ -21,13 +21,15 @@ const started = Date.now();
 /** Commands that runs and kernel builds use; packages.json says which package brings each. */
 const commands = ['ip', 'tc', 'iperf3', 'ping', 'mount', 'setpriv', 'nsenter', 'unshare', 'gcc', 'make', 'flex', 'bison', 'bc', 'xz'];
 
-/** What only tests run: other tools that must read our exports. */
-const testCommands = process.argv.includes('--tests') ? ['flent', 'tshark'] : [];
+/** What only tests run: tools and servers that ours must get on with, and ethtool, which meddles with what is checked. */
+const testCommands = process.argv.includes('--tests') ? ['ethtool', 'flent', 'irtt', 'fping', 'tshark', 'victoria-metrics', 'influxd', 'sshd', 'dockerd'] : [];
+/** Services of Debian's packages that are not called after the package. */
+const services = { 'docker.io': ['docker.service', 'docker.socket', 'containerd.service'], 'openssh-server': ['ssh.service', 'ssh.socket'] };
 /** Libraries, by a file that tells of them. */
 const testLibraries = process.argv.includes('--tests') ? { matplotlib: ['/usr/lib/python3/dist-packages/matplotlib', '/usr/lib/python3/site-packages/matplotlib'] } : {};
 
 /** What is started by its file's name: the command line and its threads (compiledFile in kernel/project.ts). */
-const bundled = ['testbed/cli/main.ts', 'testbed/run/analysis-worker.ts', 'simulator/worker.ts'];
+const bundled = ['testbed/cli/main.ts', 'testbed/run/analysis-worker.ts', 'testbed/influx/worker.ts', 'simulator/worker.ts'];
 
 /** What is left for the user to do. */
 const leftOver = [];
@@ -135,6 +137,32 @@ function packagesOf(missing, family) {
 /** A C compiler without the C library's headers is of no use, and no command tells. */
 const headersMissing = () => findProgram('gcc') && !existsSync('/usr/include/stdlib.h');
 
+/**
+ * Packages with a service (all of them for tests) must not start it: Debian asks /usr/sbin/policy-rc.d. Ours
+ * refuses only as long as this process lives, should it be left behind.
+ * @returns what takes it away again
+ */
+function noServices() {
+  const file = '/usr/sbin/policy-rc.d';
+  try {
+    writeFileSync(file, `#!/bin/sh\n# made by the set-up of testbed\nif [ -d /proc/${process.pid} ]; then exit 101; fi\nexit 0\n`, { mode: 0o755, flag: 'wx' });
+  } catch {
+    return () => {}; // the machine has a policy of its own
+  }
+  const remove = () => rmSync(file, { force: true });
+  process.on('exit', remove);
+  return remove;
+}
+
+/** Nor may it start with the machine. Only of packages that were installed just now. */
+async function disableServices(packages) {
+  if (!existsSync('/run/systemd/system')) return;
+  const units = packages.flatMap((name) => services[name] ?? [`${name}.service`]).filter((unit) => existsSync(`/lib/systemd/system/${unit}`));
+  for (const unit of units) {
+    await run('systemctl', ['disable', '--quiet', unit]).catch((error) => console.log(`  ${error.message}`));
+  }
+}
+
 async function systemPackages() {
   const lacking = () => [
     ...[...commands, ...testCommands].filter((command) => !findProgram(command)), ...(headersMissing() ? ['gcc'] : []),
@@ -145,27 +173,41 @@ async function systemPackages() {
   if (missing.length === 0) return step.done();
   const family = distribution();
   if (family === 'debian' && process.getuid?.() === 0) {
-    const packages = packagesOf(missing, 'debian');
-    step.at(packages.join(' '));
+    const all = packagesOf(missing, 'debian');
+    // What runs need comes together. What only tests use comes one by one: a release that lacks one still gets the others.
+    const alone = packagesOf(missing.filter((each) => testCommands.includes(each) || Object.hasOwn(testLibraries, each)), 'debian');
+    const together = all.filter((each) => !alone.includes(each));
     // apt tells how far it is on a descriptor of its own; here that is standard output.
     const options = ['-y', '-q', '--no-install-recommends', '-o', 'APT::Status-Fd=1', '-o', 'Dpkg::Use-Pty=0'];
     const onLine = (line) => {
       const status = /^(dl|pm)status:[^:]*:([\d.]+):/.exec(line);
-      if (status) step.at(`${status[1] === 'dl' ? 'download' : 'install'} ${packages.join(' ')}`, Number(status[2]) / 100);
+      if (status) step.at(`${status[1] === 'dl' ? 'download' : 'install'} ${all.join(' ')}`, Number(status[2]) / 100);
     };
     const env = { DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C' };
-    const install = () => run('apt-get', ['install', ...options, ...packages], { onLine, env });
+    const install = (packages) => run('apt-get', ['install', ...options, ...packages], { onLine, env });
+    let updated = false;
+    const allowServices = noServices();
     try {
-      await install().catch(async () => {
-        step.at('apt-get update');
-        await run('apt-get', ['update', '-q'], { env });
-        await install();
-      });
-    } catch (error) {
-      step.missing(error.message);
+      for (const packages of [...(together.length > 0 ? [together] : []), ...alone.map((each) => [each])]) {
+        step.at(packages.join(' '));
+        try {
+          await install(packages).catch(async (error) => {
+            if (updated) throw error;
+            step.at('apt-get update');
+            await run('apt-get', ['update', '-q'], { env });
+            updated = true;
+            await install(packages);
+          });
+        } catch (error) {
+          console.log(`  ${packages.join(' ')}: ${error.message.split('\n').at(-1)}`);
+        }
+      }
+    } finally {
+      allowServices();
     }
+    await disableServices(alone);
     missing = lacking();
-    if (missing.length === 0) return step.done(packages.join(' '));
+    if (missing.length === 0) return step.done(all.join(' '));
   }
   const how = family
     ? `${process.getuid?.() === 0 ? '' : 'as root: '}${installers[family]} ${packagesOf(missing, family).join(' ')}`

@@ -42,11 +42,6 @@ export interface AqmContext {
   readonly mtuBytes: number;
   /** Rate of the link, bits/s (RED's idle time, CAKE's shaper default); null when unknown. */
   readonly rateBps: number | null;
-  /**
-   * When a kernel timer set at `nowNs` for `delayNs` later fires, ns, for the disciplines whose Linux timers run on jiffies
-   * (PIE, FQ-PIE, adaptive RED, SFQ). Absent: exactly then.
-   */
-  readonly timerNs?: (nowNs: number, delayNs: number) => number;
 }
 
 export interface QueueDiscipline {

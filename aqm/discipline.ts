@@ -11,11 +11,6 @@ export abstract class Discipline implements QueueDiscipline {
 
   constructor(protected readonly context: AqmContext) {}
 
-  /** When a kernel timer set now for `delayNs` fires, ns. */
-  protected timerAfter(nowNs: number, delayNs: number): number {
-    return this.context.timerNs?.(nowNs, delayNs) ?? nowNs + delayNs;
-  }
-
   abstract enqueue(packet: QueuedPacket, nowNs: number): void;
   abstract dequeue(nowNs: number): QueuedPacket | null;
 

@@ -53,7 +53,7 @@ class FqPie extends Discipline {
   ) {
     super(context);
     for (let i = 0; i < flowCount; i++) this.flows.push(new Flow());
-    this.timerNs = this.timerAfter(startNs, FIRST_UPDATE_NS);
+    this.timerNs = startNs + FIRST_UPDATE_NS;
   }
 
   override enqueue(packet: QueuedPacket, nowNs: number): void {

@@ -36,7 +36,7 @@ class Pie extends Discipline {
     startNs: number,
   ) {
     super(context);
-    this.timerNs = this.timerAfter(startNs, FIRST_UPDATE_NS);
+    this.timerNs = startNs + FIRST_UPDATE_NS;
   }
 
   override enqueue(packet: QueuedPacket, nowNs: number): void {

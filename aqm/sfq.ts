@@ -68,7 +68,7 @@ class Sfq extends Discipline {
       this.slots.push(new Slot());
       this.link(x);
     }
-    if (perturbNs > 0) this.timerNs = this.timerAfter(startNs, perturbNs);
+    if (perturbNs > 0) this.timerNs = startNs + perturbNs;
   }
 
   private link(x: number): void {
@@ -248,7 +248,7 @@ class Sfq extends Discipline {
 
   /** A new perturbation; what waits is hashed again, so that flows keep their order. */
   override tick(nowNs: number): void {
-    this.timerNs = this.timerAfter(nowNs, this.perturbNs);
+    this.timerNs = nowNs + this.perturbNs;
     this.perturbation = this.context.randomU32();
     if (this.tail < 0) return;
     const all = this.rehashed;

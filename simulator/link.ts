@@ -16,8 +16,10 @@ import type { Network } from './network.js';
 import type { Packet } from './packet.js';
 import { Random } from './random.js';
 import type { PacketRecords } from './records.js';
-import { timerNs, usToJiffies } from './tcp/clock.js';
 import type { Wire } from './wire.js';
+
+/** Disciplines that compute their own hash of addresses and ports (skb_get_hash_perturb); the others take the one the packet carries. */
+const sortByTuple: ReadonlySet<string> = new Set(['sfq', 'sfb', 'hhf', 'choke', 'drr']);
 
 /** Calls a discipline's periodic update at its time. */
 class AqmTimer extends Actor {
@@ -57,6 +59,7 @@ export class Link extends Actor {
   private waiting = false;
   private timer: AqmTimer | null = null;
   private kind: AqmKind | null = null;
+  private sortsByTuple = false;
   private readonly random: Random;
   private readonly asksOnlyFull: boolean;
 
@@ -76,12 +79,12 @@ export class Link extends Actor {
 
   private create(queue: PlanQueue): void {
     this.kind = this.network.aqm(queue);
+    this.sortsByTuple = sortByTuple.has(queue.kind);
     const context: AqmContext = {
       randomU32: () => this.random.u32(),
       drop: (packet, reason, nowNs) => this.dropped(packet as Packet, reason, nowNs),
       mtuBytes: this.framing,
       rateBps: this.setting.rateBps,
-      ...(this.serialises ? {} : { timerNs: (nowNs: number, delayNs: number) => timerNs(nowNs, usToJiffies(delayNs / 1000)) }),
     };
     this.queue = this.kind.create(queue.params, context, this.network.events.now);
     this.stateColumns = this.kind.state;
@@ -118,6 +121,7 @@ export class Link extends Actor {
     const now = this.network.events.now;
     packet.size = packet.ipBytes + this.overheadBytes;
     packet.queuedNs = now;
+    packet.flowHash = this.sortsByTuple ? packet.route!.tupleHash : packet.sentHash;
     packet.ecnOnArrival = packet.ecn;
     packet.marked = false;
     queue.enqueue(packet, now);

@@ -30,6 +30,8 @@ export class Packet implements QueuedPacket {
   route: Route | null = null;
   hop = 0;
   ipBytes = 0;
+  /** The sender's hash (skb->hash). */
+  sentHash = NaN;
   /** When it reached the queue it is in, ns, and its ECN codepoint then: what the record needs. */
   queuedNs = NaN;
   ecnOnArrival = 0;
@@ -85,7 +87,7 @@ export class PacketPool {
     packet.kind = packetKind;
     packet.ecn = 0;
     packet.marked = false;
-    packet.flowHash = route.flowHash;
+    packet.sentHash = route.sentHash;
     packet.srcHash = route.srcHash;
     packet.dstHash = route.dstHash;
     packet.dscp = 0;
@@ -105,6 +107,7 @@ export class PacketPool {
   copy(from: Packet): Packet {
     const packet = this.take(from.route!, from.kind, from.ipBytes);
     packet.hop = from.hop;
+    packet.sentHash = from.sentHash;
     packet.size = from.size;
     packet.ecn = from.ecn;
     packet.pureAck = from.pureAck;

@@ -16,6 +16,8 @@ export interface Endpoint { receive(packet: Packet): void }
 export class Route {
   /** What comes out at the end; set by the flow or probe that uses the route. */
   sink: Endpoint | null = null;
+  /** What packets carry (skb->hash): a sender draws it anew at a retransmission timeout. */
+  sentHash: number;
   constructor(
     readonly links: readonly Link[],
     /** wires[i] is the part of links[i]'s wire that serves this destination. */
@@ -26,10 +28,13 @@ export class Route {
     /** Row key in packet records: flow id, or −1 − probe id. */
     readonly recordId: number,
     readonly forward: boolean,
-    readonly flowHash: number,
+    /** Of addresses and ports. */
+    readonly tupleHash: number,
     readonly srcHash: number,
     readonly dstHash: number,
-  ) {}
+  ) {
+    this.sentHash = tupleHash;
+  }
 }
 
 interface Prefix { readonly bits: bigint; readonly length: number; readonly v6: boolean }

@@ -80,7 +80,7 @@ export class SocketSampler {
       if (!sender.connected) continue;
       this.writer.row(
         now, plan.id, sender.cwnd, sender.ssthresh >= infiniteSsthresh ? none.u32 : sender.ssthresh,
-        Math.floor(sender.srttUs / 8) * 1000, Math.floor(sender.rttvarUs / 4) * 1000, sender.minRttUs === 0xffffffff ? NaN : sender.minRttUs * 1000,
+        Math.floor(sender.srttUs / 8) * 1000, Math.floor(sender.mdevUs / 4) * 1000, sender.minRttUs === 0xffffffff ? NaN : sender.minRttUs * 1000,
         sender.deliveryRateBps, sender.paced ? sender.pacingRate * 8 : NaN, sender.bytesAcked, sender.retransmits, sender.inFlight, sender.state,
       );
     }

@@ -42,6 +42,8 @@ export interface SimulationSummary {
 /** How long after the window queues and wires may take to empty themselves, ns: as the kernel engine's agent waits. What is still queued then has no departure in the records. */
 const graceNs = 30e9;
 const stepNs = 100e6;
+/** How long queues go on after the window beside two round trips (testbed/agent/run.ts), ns. */
+const settleNs = 200e6;
 
 class PlanEvents extends Actor {
   private next = 0;
@@ -161,7 +163,9 @@ export function simulate(plan: Plan, rawDir: string, options: SimulateOptions): 
     events.run(0);
     until(endNs);
     say({ type: 'progress', phase: 'teardown', tNs: events.now });
-    while (events.now < endNs + graceNs && network.inFlight > 0) events.run(events.now + stepNs);
+    // Queues and wires empty themselves as long as the kernel engine lets them; datagrams and probes under way are waited for.
+    events.run(endNs + settleNs + 2 * plan.flows.reduce((most, { baseRttNs }) => Math.max(most, baseRttNs), 0));
+    while (events.now < endNs + graceNs && network.inFlight > 0 && udp.length + probes.length > 0) events.run(events.now + stepNs);
 
     for (const probe of probes) probe.settle(Infinity);
     for (const flow of udp) {

@@ -84,7 +84,7 @@ export class TcpFlows extends Actor {
     const v6 = plan.srcAddress.includes(':');
     const cc = congestionControls.get(plan.cc!)!(new Random(network.plan.seed, `flow ${plan.id} cc`));
     const sender = new TcpSender(network, out, model, cc, plan.ecn, v6, plan.bytes, () => this.ended(connection));
-    const receiver = new TcpReceiver(network, back, sender.mss, model, plan.ecn, cc.needsEcn, v6);
+    const receiver = new TcpReceiver(network, back, sender.mss, model, plan.ecn, cc.needsEcn, v6, plan.tool === 'builtin');
     out.sink = receiver;
     back.sink = sender;
     const connection = new TcpConnection(plan, sender, receiver, [out, back], network.events.now);

@@ -14,8 +14,10 @@ export const rtoMax = 120 * hz;
 export const timeoutInit = hz;
 export const atoMin = hz / 25;
 export const delackMax = hz / 5;
-/** TCP_TIMEOUT_MIN_US: 2 jiffies. */
-export const timeoutMinUs = 2 * jiffyUs;
+/** tcp_delack_max: a jiffy less than the least RTO. */
+export const delackLongest = Math.min(delackMax, rtoMin - 1);
+/** TCP_TIMEOUT_MIN_US: 2 ms, whatever a jiffy is. */
+export const timeoutMinUs = 2000;
 export const rtoMinUs = rtoMin * jiffyUs;
 
 export const jiffies = (nowNs: number): number => Math.floor(nowNs / jiffyNs);

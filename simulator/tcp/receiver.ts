@@ -2,8 +2,8 @@
  * A TCP receiver as Linux 6.12 is one (net/ipv4/tcp_input.c, tcp_output.c, tcp_timer.c): quick ACKs at the start and while the window
  * grows, delayed ACKs with `ato`, compressed ACKs during reordering, SACK and D-SACK blocks, the receive window with its
  * auto-tuning (DRS, tcp_rcv_space_adjust), ECN echo, DCTCP's exact echo. Data are read as they arrive, in order.
- * Differences from Linux: sequence numbers count segments; memory is counted as payload (scaling ratio 160/256, that of a
- * full segment in a 2304-byte buffer); an ACK for a PSH is sent for the last segment of the data only.
+ * Differences from Linux: sequence numbers count segments; memory is counted as payload at the scaling ratio
+ * of full segments; an ACK for a PSH is sent for the last segment of the data only.
  * `model: classic`: an ACK a packet, unlimited window.
  */
 
@@ -11,11 +11,19 @@ import { Actor } from '../events.js';
 import type { Network } from '../network.js';
 import { kind, type Packet } from '../packet.js';
 import type { Endpoint, Route } from '../route.js';
-import { atoMin, delackMax, hz, jiffies, timerNs } from './clock.js';
+import { atoMin, delackLongest, delackMax, hz, jiffies, timerNs } from './clock.js';
 import type { TcpModel } from './sender.js';
 
 const rmemDefault = 131072;
-const winFromSpace = (space: number): number => Math.floor((space * 160) / 256);
+/**
+ * What the built-in generator's receivers ask for by SO_RCVLOWAT before they listen (testbed/traffic/tcp-flows.ts):
+ * tcp_set_rcvlowat makes the buffer twice as large, because half of it is taken to be overhead before anything was received.
+ */
+const receiveRoom = 1 << 20;
+/** What a received segment's buffer costs beside its payload, bytes (struct sk_buff, head, shared info), on the kernel of kernel/uml.config. */
+const segmentOverhead = 832;
+/** The built-in generator reads when this much waits (SO_RCVLOWAT), bytes. */
+const lowWater = 65536;
 const maxQuickAcks = 16;
 
 class CompressedAckTimer extends Actor {
@@ -74,7 +82,12 @@ export class TcpReceiver extends Actor implements Endpoint {
   private synTsVal = 0;
 
   // Receive window and its tuning, bytes and µs.
-  private clamp = winFromSpace(rmemDefault);
+  /** tcp_measure_rcv_mss: payload in 256ths of the memory it takes. */
+  private readonly ratio: number;
+  private readonly readsLate: boolean;
+  private unread = 0;
+  private readUpTo = 0;
+  private clamp: number;
   private rcvbuf = rmemDefault;
   private rcvSsthresh = 65535;
   private rcvWnd = 65535;
@@ -85,12 +98,17 @@ export class TcpReceiver extends Actor implements Endpoint {
   private rttUs8 = 0;
   private rttTsEcr = -1;
   private srttJiffies = 0;
+  /** Round trip of the handshake, µs × 8 (srtt_us): the receiver sends nothing that would measure it again. */
+  private srttUs8 = 0;
   private synAckUs = NaN;
 
   private now = NaN;
 
-  /** @param dctcp echo CE exactly (the flow's congestion control needs it) */
-  constructor(private readonly network: Network, private readonly route: Route, private readonly mss: number, private readonly model: TcpModel, private readonly ecn: boolean, private readonly dctcp: boolean, v6: boolean) {
+  /**
+   * @param dctcp echo CE exactly (the flow's congestion control needs it)
+   * @param builtin the built-in generator receives: its buffer starts large; otherwise a tool that leaves it at tcp_rmem[1]
+   */
+  constructor(private readonly network: Network, private readonly route: Route, private readonly mss: number, private readonly model: TcpModel, private readonly ecn: boolean, private readonly dctcp: boolean, v6: boolean, builtin: boolean) {
     super();
     this.headerBytes = v6 ? 72 : 52;
     this.spaceTarget = 10 * mss;
@@ -98,7 +116,12 @@ export class TcpReceiver extends Actor implements Endpoint {
     this.rightEdge = 65535;
     this.spaceSeq = 0;
     this.spaceUs = 0;
-    this.rcvSsthresh = this.rcvWnd = Math.floor(65535 / mss) * mss;
+    this.ratio = Math.floor((mss * 256) / (mss + segmentOverhead));
+    this.readsLate = builtin && model.bufferLimits;
+    if (builtin) this.rcvbuf = Math.max(this.rcvbuf, 2 * Math.min(receiveRoom, Math.floor(model.rmemMax / 2)));
+    this.clamp = this.windowFrom(this.rcvbuf);
+    // tcp_select_initial_window: half the buffer in whole segments; the SYN-ACK's field, not scaled, says 65535 at most.
+    this.rcvSsthresh = this.rcvWnd = Math.floor(this.rcvbuf / 2 / mss) * mss;
     this.compressedTimer = new CompressedAckTimer(this);
     this.closeTimer = new CloseTimer(this);
     network.events.add(this);
@@ -112,7 +135,8 @@ export class TcpReceiver extends Actor implements Endpoint {
     this.network.events.remove(this.closeTimer);
   }
 
-  private get nowMs(): number { return Math.floor(this.now / 1e6); }
+  /** Clock of the time stamp option; it never reads 0, which an echo says when there was none. */
+  private get nowMs(): number { return Math.floor(this.now / 1e6) + 1; }
   private get nowUs(): number { return Math.floor(this.now / 1000); }
 
   receive(packet: Packet): void {
@@ -127,6 +151,7 @@ export class TcpReceiver extends Actor implements Endpoint {
     if (!this.established) {
       this.established = true;
       this.network.events.cancel(this.closeTimer.actorId);
+      this.srttUs8 = (this.nowUs - this.synAckUs) * 8;
       this.srttJiffies = Math.ceil((this.nowUs - this.synAckUs) / (1e6 / hz));
       this.spaceUs = this.nowUs;
     }
@@ -144,7 +169,7 @@ export class TcpReceiver extends Actor implements Endpoint {
     packet.seq = 0;
     packet.ack = 0;
     packet.payload = 0;
-    packet.window = this.rcvWnd;
+    packet.window = Math.min(this.rcvWnd, 65535);
     packet.tsVal = this.nowMs;
     packet.tsEcr = this.synTsVal;
     packet.ece = this.peerEcn;
@@ -200,11 +225,13 @@ export class TcpReceiver extends Actor implements Endpoint {
       this.bytes += packet.payload;
       this.rcvNxt++;
       if (hadHoles) this.drainHeld();
+      if (this.readsLate) this.unread = this.bytes - this.readUpTo;
       this.eventDataReceived(packet);
       if (hadHoles) {
         this.removeSacks();
         if (this.outOfOrder === 0) this.ackNow = true;
       }
+      if (this.unread >= lowWater) { this.readUpTo = this.bytes; this.unread = 0; }
       if (this.model.bufferLimits) this.adjustSpace(packet);
       if (this.finSeq >= 0 && this.rcvNxt > this.finSeq) {
         this.sendFin();
@@ -336,7 +363,9 @@ export class TcpReceiver extends Actor implements Endpoint {
 
   // ---- Window ----
 
-  private get space(): number { return this.clamp - this.outOfOrder * this.mss - this.mss; }
+  private windowFrom(space: number): number { return Math.floor((space * this.ratio) / 256); }
+  /** tcp_space: what waits to be read takes room too; segments in order are merged (tcp_try_coalesce) and cost their payload only. */
+  private get space(): number { return this.clamp - this.outOfOrder * this.mss - Math.max(this.mss, this.windowFrom(this.unread)); }
 
   /** tcp_grow_window */
   private growWindow(): void {
@@ -362,10 +391,10 @@ export class TcpReceiver extends Actor implements Endpoint {
     if (copied > this.spaceTarget) {
       let window = 2 * copied + 16 * this.mss;
       window += 2 * Math.floor((window * (copied - this.spaceTarget)) / this.spaceTarget);
-      const rcvbuf = Math.min(Math.floor((window * 256) / 160), this.model.rmemMax);
+      const rcvbuf = Math.min(Math.floor((window * 256) / this.ratio), this.model.rmemMax);
       if (rcvbuf > this.rcvbuf) {
         this.rcvbuf = rcvbuf;
-        this.clamp = winFromSpace(rcvbuf);
+        this.clamp = this.windowFrom(rcvbuf);
       }
       this.spaceTarget = copied;
     }
@@ -413,7 +442,8 @@ export class TcpReceiver extends Actor implements Endpoint {
     const timer = this.compressedTimer.actorId;
     if (this.network.events.pending(timer)) return;
     // tcp_comp_sack_delay_ns 1 ms or a twentieth of the round trip; the slack of 100 µs lets an idle kernel fire at the end of it.
-    const delay = Math.min(1e6, Math.floor((this.rttUs8 * 125) / 20));
+    const rttUs8 = this.srttUs8 > 0 && this.srttUs8 < this.rttUs8 ? this.srttUs8 : this.rttUs8;
+    const delay = Math.min(1e6, Math.floor((rttUs8 * 125) / 20));
     this.network.events.schedule(timer, this.now + delay + 100_000);
   }
 
@@ -429,7 +459,7 @@ export class TcpReceiver extends Actor implements Endpoint {
       const maxAto = Math.min(hz / 2, this.srttJiffies > 0 ? Math.max(this.srttJiffies, atoMin) : hz / 2);
       ato = Math.min(ato, maxAto);
     }
-    ato = Math.min(ato, delackMax);
+    ato = Math.min(ato, delackLongest);
     const now = jiffies(this.now);
     let timeout = now + ato;
     if (this.timerPending) {

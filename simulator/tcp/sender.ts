@@ -15,6 +15,7 @@
 import { Actor } from '../events.js';
 import type { Network } from '../network.js';
 import { kind, type Packet, type SmallQueueOwner } from '../packet.js';
+import { mix32 } from '../random.js';
 import type { Endpoint, Route } from '../route.js';
 import { jiffies, jiffiesToUs, rtoMax, rtoMinUs, timeoutInit, timeoutMinUs, timerNs, usToJiffies } from './clock.js';
 import { infiniteSsthresh, state, type CongestionControl } from './congestion.js';
@@ -65,11 +66,14 @@ const rexmitNew = 2;
 const gsoMaxBytes = 65536;
 const dupThreshold = 3;
 const maxReordering = 300;
-/** tcp_limit_output_bytes, and what a buffer of a burst costs beside its data (struct sk_buff, shared info, head). */
+/**
+ * tcp_limit_output_bytes, and what a buffer of a burst costs beside its data (struct sk_buff, head, shared info; on the kernel
+ * of kernel/uml.config, whose MAX_TCP_HEADER is 192).
+ */
 const limitOutputBytes = 4 * 1024 * 1024;
-const bufferOverhead = 1280;
+const bufferOverhead = 832;
 /** tcp_sndbuf_expand's per_mss: MSS, headers and shared info rounded up to a power of two, and the sk_buff. */
-const bufferPerSegment = 4096 + 256;
+const bufferPerSegment = 2048 + 256;
 
 class PacingTimer extends Actor {
   constructor(private readonly sender: TcpSender) { super(); }
@@ -102,6 +106,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   private synTries = 0;
   private stopAtConnect = false;
   private synUs = NaN;
+  private firstSynMs = 0;
   private ecnOk = false;
   private peerFin = false;
 
@@ -143,9 +148,9 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
 
   // Round-trip time, µs; srtt × 8 and mdev × 4 as Linux scales them.
   srttUs = 0;
-  private mdevUs = 0;
+  mdevUs = 0;
   private mdevMaxUs = 0;
-  rttvarUs = 0;
+  private rttvarUs = 0;
   private readonly rttMin = new WindowedFilter(false);
   /** jiffies */
   private rto = timeoutInit;
@@ -263,7 +268,8 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.now = this.network.events.now;
     this.nowUs = Math.floor(this.now / 1000);
   }
-  private get nowMs(): number { return Math.floor(this.now / 1e6); }
+  /** Clock of the time stamp option; it never reads 0, which an echo says when there was none. */
+  private get nowMs(): number { return Math.floor(this.now / 1e6) + 1; }
 
   // ---- Connection ----
 
@@ -281,7 +287,8 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     packet.ece = packet.cwr = this.ecn || this.cc.needsEcn;
     if (this.cc.needsEcn) packet.ecn = 2;
     this.synUs = this.nowUs;
-    this.synTries++;
+    if (this.synTries++ === 0) this.firstSynMs = this.nowMs;
+    else this.retransmits++;
     // tcp_syn_linear_timeouts: the first four retransmissions a second apart, then doubling.
     const delta = this.synTries <= 5 ? timeoutInit : Math.min(rtoMax, timeoutInit * 2 ** (this.synTries - 5));
     this.arm(timer.retransmit, delta);
@@ -310,7 +317,8 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       this.updateRttMin(rtt);
       this.estimateRtt(rtt);
     } else this.rto = timeoutInit;
-    if (this.synTries > 2) this.cwnd = 1;
+    // tcp_init_transfer: more than one SYN went unanswered, and not only because the answer was slow (tcp_try_undo_spurious_syn).
+    if (this.synTries > 2 && packet.tsEcr !== this.firstSynMs) this.cwnd = 1;
     this.deliveredUs = this.nowUs;
     this.updatePacingRate();
     this.cc.init(this);
@@ -433,7 +441,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.network.events.cancel(this.actorId);
     if (!this.connected) {
       if (this.synTries > 6) this.fail('connection timed out: no answer to 7 SYNs');
-      else this.sendSyn();
+      else { this.rehash(); this.sendSyn(); }
       return;
     }
     switch (this.pending) {
@@ -498,11 +506,20 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   private retransmitTimeout(): void {
     if (this.packetsOut === 0) return;
     if (this.timeouts >= 15) { this.fail('connection timed out: 15 retransmission timeouts in a row'); return; }
+    this.rehash();
     this.enterLoss();
     this.timeouts++;
     this.retransmitLost(this.una);
     this.rto = Math.min(this.rto * 2, rtoMax);
     this.arm(timer.retransmit, this.rto);
+  }
+
+  /**
+   * sk_rethink_txhash: after a timeout the flow's packets carry another hash, so that they take another path where there is one;
+   * disciplines that sort by skb->hash (FQ-CoDel, CAKE) put them into another queue.
+   */
+  private rehash(): void {
+    this.route.sentHash = mix32((this.route.sentHash + 0x9e3779b9) >>> 0);
   }
 
   /** tcp_enter_loss */
@@ -1311,7 +1328,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       if ((flags & seg.sacked) !== 0) this.sackedOut--;
       else {
         this.countDelivered(1);
-        if (!((flags & (seg.retransmitted | seg.everRetransmitted)) !== 0 && this.ackEcr !== 0 && this.ackEcr < Math.floor(sentUs / 1000))) this.rackAdvance(flags, s + 1, sentUs);
+        if (!((flags & (seg.retransmitted | seg.everRetransmitted)) !== 0 && this.ackEcr !== 0 && this.ackEcr < Math.floor(sentUs / 1000) + 1)) this.rackAdvance(flags, s + 1, sentUs);
       }
       if ((flags & seg.lost) !== 0) this.lostOut--;
       this.packetsOut--;

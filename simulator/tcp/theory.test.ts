@@ -47,22 +47,22 @@ describe('Retransmission timers (linux)', () => {
     }, { aqms: chosen([0]) });
   });
 
-  it('sends a tail loss probe two round trips and two jiffies after the last ACK', () => {
+  it('sends a tail loss probe two round trips and 2 ms after the last ACK', () => {
     // 0 SYN, 1 ACK, 2 … 11 data, 12 FIN: the last data segment and the FIN are lost. ACKs come at 200 ms.
     withRun(dumbbell({ ...scripted, durationNs: 3e9, flows: [{ bytes: 1448 * 10 }] }), (result) => {
       const later = result.rows('packets-BL1.rec').filter((row) => row['t_enqueue']! > 210e6).map((row) => ms(row['t_enqueue']!));
-      // 2 × 100.00x ms + 20 ms: 23 jiffies from jiffy 20, and one more: the probe (the FIN). Its SACK at 540 shows the hole.
-      assert.equal(later[0], 440);
-      assert.ok(Math.abs(later[1]! - 540) < 0.1, `${later[1]}`);
-      assert.ok(Math.abs(ms(result.flows[0]!.t_end!) - 640) < 0.2);
+      // 2 × 100.00x ms + 2 ms: 21 jiffies from jiffy 20, and one more: the probe (the FIN). Its SACK at 520 shows the hole.
+      assert.equal(later[0], 420);
+      assert.ok(Math.abs(later[1]! - 520) < 0.1, `${later[1]}`);
+      assert.ok(Math.abs(ms(result.flows[0]!.t_end!) - 620) < 0.2);
     }, { aqms: chosen([11, 12]) });
   });
 
   it('falls back on the retransmission timeout when the probe is lost too, and doubles it', () => {
-    // 0 SYN, 1 ACK, 2 data, 3 FIN, 4 probe at 330 ms, then the timeouts: RTO = 100 + 200 ms, then 600, 1200 (rounded to 8 jiffies).
+    // 0 SYN, 1 ACK, 2 data, 3 FIN, 4 probe at 320 ms (2 × 100 + 2 ms), then the timeouts: RTO = 100 + 200 ms, then 600, 1200 (rounded to 8 jiffies).
     withRun(dumbbell({ ...scripted, durationNs: 6e9, flows: [{ bytes: 1448 }] }), (result) => {
       const times = result.rows('packets-BL1.rec').slice(4).map((row) => ms(row['t_enqueue']!));
-      assert.deepEqual(times.slice(0, 4), [330, 640, 1250, 2480]);
+      assert.deepEqual(times.slice(0, 4), [320, 630, 1240, 2480]);
     }, { aqms: chosen([2, 3, 4, 5, 6]) });
   });
 });

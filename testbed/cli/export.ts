@@ -47,7 +47,7 @@ async function exportRun(name: string, options: Options): Promise<void> {
     }
   } catch (error) {
     if (!interrupt.signal.aborted) throw error;
-    process.stderr.write('Interrupted: the file that was being written is removed.\n');
+    process.stderr.write(format.files === 'none' ? 'Interrupted: the same command goes on where it ended.\n' : 'Interrupted: the file that was being written is removed.\n');
     process.exitCode = 130;
     return;
   } finally {

@@ -18,7 +18,7 @@ const commands: Readonly<Record<string, { readonly summary: string; readonly loa
   compare: { summary: 'compare runs or sets: figures, distributions, what is inside the noise', load: () => import('./compare.js') },
   replay: { summary: "compare each decision of a kernel's queue with ours", load: () => import('./replay.js') },
   query: { summary: 'ask the recorded runs with SQL', load: () => import('./query.js') },
-  export: { summary: 'write a run as CSV, JSON, Parquet, qlog, pcapng or a flent data file', load: () => import('./export.js') },
+  export: { summary: 'write a run as CSV, JSON, Parquet, qlog, pcapng or a flent data file, or send it to InfluxDB', load: () => import('./export.js') },
   fetch: { summary: 'bring the records of a remote run whose connection was lost', load: () => import('./fetch.js') },
   tag: { summary: 'give a run a name that keeps it from gc', load: () => import('./tag.js') },
   rm: { summary: 'remove runs', load: () => import('./rm.js') },

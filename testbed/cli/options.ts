@@ -1,6 +1,7 @@
 /** Option values shared by commands. */
 
 import { InvalidArgumentError } from 'commander';
+import { influxSettings } from '../influx/settings.js';
 import type { RunScenarioOptions } from '../run/run-scenario.js';
 import { parseSize } from '../units.js';
 
@@ -30,8 +31,9 @@ export interface CommonRunOptions {
   readonly packets: boolean;
   readonly report: boolean;
   readonly dryRun?: boolean;
+  readonly influx?: boolean;
 }
 
-export const commonRunOptions = ({ set, out, packets, report, dryRun = false, seed, jobs }: CommonRunOptions): Omit<RunScenarioOptions, 'file' | 'engine'> => ({
-  set, out, packets, report, dryRun, ...(seed === undefined ? {} : { seed }), ...(jobs === undefined ? {} : { jobs }),
+export const commonRunOptions = ({ set, out, packets, report, dryRun = false, seed, jobs, influx = false }: CommonRunOptions): Omit<RunScenarioOptions, 'file' | 'engine'> => ({
+  set, out, packets, report, dryRun, ...(seed === undefined ? {} : { seed }), ...(jobs === undefined ? {} : { jobs }), ...(influx ? { influx: influxSettings() } : {}),
 });

@@ -25,6 +25,7 @@ export function register(program: Command): void {
     .option('--memory <size>', 'memory of a UML guest (default: 1GiB)', memorySize)
     .option('--no-packets', 'no record of every packet: faster, less exact delays')
     .option('--no-report', 'no report.html')
+    .option('--influx', 'send queue, probe, socket and summary points to InfluxDB as well (INFLUX_URL, INFLUX_TOKEN, INFLUX_ORG, INFLUX_BUCKET)')
     .option('--dry-run', 'check everything and say what would run, then stop')
     .action(async (file: string, options: CommonRunOptions & { machine: string; clock?: 'virtual' | 'real'; hosts?: HostsKind; queues?: QueuePlacement; memory?: number }) => {
       const { namedMachines, namedSettings } = await import('../machines/registry.js');

@@ -18,6 +18,7 @@ export function register(program: Command): void {
     .option('--jobs <number>', 'runs at once (default: one a core)', wholeNumber(1, 1024))
     .option('--no-packets', 'no record of every packet: faster, less exact delays')
     .option('--no-report', 'no report.html')
+    .option('--influx', 'send queue, probe, socket and summary points to InfluxDB as well (INFLUX_URL, INFLUX_TOKEN, INFLUX_ORG, INFLUX_BUCKET)')
     .option('--dry-run', 'check everything and say what would run, then stop')
     .action(async (file: string, options: CommonRunOptions) => {
       process.exitCode = await runScenario({

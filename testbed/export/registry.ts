@@ -8,5 +8,6 @@ export const exportFormats: Readonly<Record<string, () => Promise<ExportFormat>>
   parquet: async () => (await import('./parquet.js')).parquet,
   qlog: async () => (await import('./qlog.js')).qlog,
   pcapng: async () => (await import('./pcapng.js')).pcapng,
+  influx: async () => (await import('./influx.js')).influx,
   flent: async () => (await import('./flent.js')).flent,
 };

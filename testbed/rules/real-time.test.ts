@@ -6,6 +6,7 @@
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
+import { findProgram } from '../../kernel/project.js';
 import { selectKernel } from '../../kernel/select.js';
 import { mayUseNamespaces } from '../machines/local.js';
 import { eventually, needsUml, Place, rulesOf, runJson, skip, type Ended } from '../testing/command.js';
@@ -45,6 +46,7 @@ describe('real time', function () {
   it("runs on Debian's ready kernel", async function () {
     const { kernel, ...why } = selectKernel('debian');
     if (kernel === null) skip(this, `user-mode-linux is not there (${'fix' in why ? why.fix : ''})`);
+    if (findProgram('modprobe') === null) skip(this, 'its queue disciplines are modules, and modprobe (package kmod) is not installed');
     await ran(dumbbellText({ rate: '10mbit' }), '--machine', 'uml:debian');
   });
 

@@ -17,6 +17,8 @@ import type { HostsKind } from '../machines/machine.js';
 import { readRunJson } from '../records/run-json.js';
 import { counted } from '../report/format.js';
 import { formatTime } from '../units.js';
+import type { InfluxSettings } from '../influx/settings.js';
+import type { InfluxSink } from '../influx/sink.js';
 import { kernelRules } from '../scenario/engine-rules.js';
 import { parsePath } from '../scenario/data.js';
 import { load } from '../scenario/load.js';
@@ -51,6 +53,8 @@ export interface RunScenarioOptions {
   readonly packets: boolean;
   readonly report: boolean;
   readonly dryRun: boolean;
+  /** Where points are sent as they are recorded; absent: nowhere. */
+  readonly influx?: InfluxSettings;
 }
 
 /** @returns the exit code. @throws UserError */
@@ -103,7 +107,16 @@ export async function runPrepared(options: RunScenarioOptions, { scenario, engin
   process.stderr.write(`${pc.bold(title)}\n${pc.dim(`→ ${shown}`)}\n`);
   let results: readonly (ExecuteResult | null)[];
   try {
-    results = await runWithProgress(plans, engine, jobs, topDir, scenario, options.report, interrupt.signal);
+    const status = new StatusLine(process.stderr);
+    const sink = options.influx === undefined ? null
+      : new (await import('../influx/sink.js')).InfluxSink(options.influx, (message) => { status.line(`${pc.yellow('warning')} influx: ${message}`); });
+    let sent: string | null | undefined;
+    try {
+      results = await runWithProgress(plans, engine, jobs, topDir, scenario, options.report, interrupt.signal, status, sink);
+    } finally {
+      sent = await sink?.close(interrupt.signal, (message) => { process.stderr.write(`${pc.dim(message)}\n`); });
+    }
+    if (typeof sent === 'string') process.stderr.write(`${sent}\n`);
   } finally {
     interrupt.release();
   }
@@ -213,8 +226,7 @@ async function tryLayouts(plans: readonly Plan[]): Promise<void> {
   }
 }
 
-async function runWithProgress(plans: readonly Plan[], engine: Engine, jobs: number, topDir: string, scenario: unknown, report: boolean, signal: AbortSignal): Promise<readonly (ExecuteResult | null)[]> {
-  const status = new StatusLine(process.stderr);
+async function runWithProgress(plans: readonly Plan[], engine: Engine, jobs: number, topDir: string, scenario: unknown, report: boolean, signal: AbortSignal, status: StatusLine, sink: InfluxSink | null): Promise<readonly (ExecuteResult | null)[]> {
   const title = (plan: Plan): string => [...Object.entries(plan.varied).map(([key, value]) => `${key.split('.').at(-1)} ${value}`), `seed ${plan.seed}`].join(', ');
   const fractions: number[] = plans.map(() => 0);
   const active = new Map<number, string>();
@@ -231,7 +243,12 @@ async function runWithProgress(plans: readonly Plan[], engine: Engine, jobs: num
   try {
     return await executeSet({
       plans, engine, topDir, jobs, scenario, gitCommit: gitCommit(), report, signal,
-      onStart: (index) => { startedMs[index] = performance.now(); active.set(index, 'starting'); show(); },
+      onStart: (index, runDir) => {
+        startedMs[index] = performance.now();
+        active.set(index, 'starting');
+        sink?.begin(runDir, engine.clock, engine.machine);
+        show();
+      },
       onProgress: (index, meter) => {
         const { phase, fraction } = meter.read();
         fractions[index] = fraction;
@@ -242,6 +259,7 @@ async function runWithProgress(plans: readonly Plan[], engine: Engine, jobs: num
         fractions[index] = 1;
         active.delete(index);
         done += 1;
+        sink?.end(result.runDir);
         const wallS = (performance.now() - startedMs[index]!) / 1000;
         status.line(`${result.status === 'complete' ? pc.green('✓') : pc.red('✗')} ${title(plans[index]!)}: ${result.status}, ${wallS.toFixed(1)} s`);
         show();

@@ -26,7 +26,7 @@ export interface JobsOptions {
   readonly workers: number;
   readonly gitCommit: string | null;
   readonly signal: AbortSignal;
-  readonly onStart?: (index: number) => void;
+  readonly onStart?: (index: number, runDir: string) => void;
   readonly onProgress?: (index: number, meter: ProgressMeter) => void;
   /** Before the worker takes its next job. */
   readonly onEnd?: (index: number, result: ExecuteResult) => void | Promise<void>;
@@ -41,7 +41,7 @@ export async function executeJobs({ jobs, workers, gitCommit, signal, onStart, o
     while (next < jobs.length && !signal.aborted) {
       const index = next++;
       const { plan, engine, runDir, scenario, report } = jobs[index]!;
-      onStart?.(index);
+      onStart?.(index, runDir);
       const result = await execute({
         plan, engine, runDir, scenario, gitCommit, report, signal,
         besideOthers: sideBySide > 1,

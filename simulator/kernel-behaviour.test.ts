@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict';
+import { aqms } from '../aqm/registry.js';
+import { dumbbell, queue } from './fixture.js';
+import { chosen, withRun } from './testing.js';
+
+/** What runs of Linux 6.12 in virtual time were seen to do, each with its place in the kernel's source. */
+describe('The simulator does as Linux 6.12 was seen to do', () => {
+  const unloaded = { rateBps: 10e9, pairs: 1, rttNs: 100e6 };
+
+  it('updates PIE every 30 ms, not 15: two jiffies of 10 ms, and the timer wheel adds one (sch_pie.c, timer.c)', () => {
+    const plan = dumbbell({ rateBps: 20e6, queue: queue('pie'), pairs: 4, rttNs: 50e6, durationNs: 4e9, queueIntervalNs: 1e6, flows: Array.from({ length: 4 }, () => ({})) });
+    withRun(plan, (result) => {
+      let last = 0;
+      const at: number[] = [];
+      for (const row of result.rows('queue-BL1.rec')) {
+        if (row['prob'] !== last) at.push(row['t']! / 1e6);
+        last = row['prob']!;
+      }
+      const gaps = at.slice(1).map((t, i) => Math.round(t - at[i]!));
+      assert.ok(gaps.length > 50);
+      for (const gap of gaps) assert.equal(gap % 30, 0, `${gap} ms between two updates`);
+      assert.ok(gaps.includes(30));
+    });
+  });
+
+  it('does not ask an empty discipline under HTB (htb_deactivate)', () => {
+    let asked = 0;
+    const pfifo = aqms.get('pfifo')!;
+    const watched = new Map([['watched', { ...pfifo, kind: 'watched', create: (...args: Parameters<typeof pfifo.create>) => {
+      const made = pfifo.create(...args);
+      const dequeue = made.dequeue.bind(made);
+      made.dequeue = (now) => {
+        if (made.backlogPackets === 0 && now < 1.9e9) asked++; // not at the end of the run, when records are completed
+        return dequeue(now);
+      };
+      return made;
+    } }]]);
+    withRun(dumbbell({ rateBps: 20e6, queue: queue('watched'), pairs: 1, rttNs: 50e6, durationNs: 2e9, flows: [{ bytes: 30 * 1448 }] }), (result) => {
+      assert.equal(result.flows[0]!.status, 'complete');
+      assert.equal(asked, 0);
+    }, { aqms: watched });
+  });
+
+  it('sends the third segment of an odd window at once: it waits only for an acknowledgement due within a millisecond (tcp_tso_should_defer)', () => {
+    // A lost segment halves the window to an odd number; afterwards bursts of three appear, not of two and one later.
+    const drops = Array.from({ length: 400 }, (_, i) => i).filter((i) => i > 10 && i % 40 === 0);
+    withRun(dumbbell({ rateBps: 5e6, queue: queue('chosen'), pairs: 1, rttNs: 100e6, durationNs: 20e9, socketIntervalNs: 50e6, flows: [{}] }), (result) => {
+      const open = result.rows('sockets.rec').filter((row) => row['state'] === 0 && row['t']! > 3e9);
+      const short = open.filter((row) => row['in_flight']! < row['cwnd']!);
+      assert.ok(open.length > 50);
+      assert.ok(short.length < 0.05 * open.length, `${short.length} of ${open.length} samples with room in the window`);
+    }, { aqms: chosen(drops) });
+  });
+
+  it('draws another hash at a retransmission timeout, so that FQ-CoDel and CAKE see a new flow (sk_rethink_txhash)', () => {
+    const hashes: number[] = [];
+    const kinds = chosen([2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+    const kind = kinds.get('chosen')!;
+    const watched = new Map([['chosen', { ...kind, create: (...args: Parameters<typeof kind.create>) => {
+      const made = kind.create(...args);
+      const enqueue = made.enqueue.bind(made);
+      made.enqueue = (packet, now) => {
+        hashes.push(packet.flowHash);
+        enqueue(packet, now);
+      };
+      return made;
+    } }]]);
+    withRun(dumbbell({ ...unloaded, queue: queue('chosen'), durationNs: 5e9, flows: [{ bytes: 40 * 1448 }] }), (result) => {
+      assert.equal(result.flows[0]!.status, 'complete');
+      assert.ok(new Set(hashes.slice(0, 12)).size === 1, 'one hash before the timeout');
+      assert.notEqual(hashes.at(-1), hashes[0], 'another after it');
+    }, { aqms: watched });
+  });
+
+  it('keeps the initial window of 10 when SYNs were only answered late (tcp_try_undo_spurious_syn)', () => {
+    withRun(dumbbell({ ...unloaded, rttNs: 2.5e9, queue: queue('pfifo', { limit: 1000 }), durationNs: 12e9, flows: [{ bytes: 9 * 1448 }] }), (result) => {
+      const [flow] = result.flows;
+      assert.equal(flow!.retransmits, 2, 'two SYNs repeated, after 1 and 2 s');
+      assert.equal(flow!.t_connected, 2.5e9);
+      // One round trip for all nine segments and the FIN.
+      assert.ok(flow!.t_end! < 5.2e9, `ends at ${flow!.t_end! / 1e9} s`);
+    });
+  });
+
+  it('acknowledges each of the first 109 or so segments while the window offered grows, then every second (tcp_grow_window)', () => {
+    // A loss ends slow start early, so that each acknowledgement clocks out what it acknowledges: single segments, later pairs.
+    const plan = dumbbell({ rateBps: 5e6, queue: queue('chosen'), pairs: 1, rttNs: 10e6, durationNs: 2e9, flows: [{ bytes: 300 * 1448 }] });
+    withRun(plan, (result) => {
+      const times = result.rows('packets-BL1.rec').filter((row) => row['size']! === 1500 && row['dropped'] === 0).map((row) => row['t_enqueue']!);
+      const alone = times.map((t, i) => t - times[i - 1]! > 1000 && !(times[i + 1]! - t <= 1000));
+      const share = (from: number, to: number): number => alone.slice(from, to).filter(Boolean).length / (to - from);
+      assert.ok(share(60, 100) > 0.8, `of segments 60 to 100, ${share(60, 100)} left alone`);
+      assert.ok(share(160, 260) < 0.2, `of segments 160 to 260, ${share(160, 260)} left alone`);
+    }, { aqms: chosen([22]) });
+  });
+
+  it('waits a quarter of the least round trip and 2 ms for what may be reordered, in jiffies (tcp_rack_mark_lost, TCP_TIMEOUT_MIN_US)', () => {
+    // The third and fourth segments are lost, the FIN behind them arrives: 12.5 + 2 ms are 2 jiffies, the third ends the wait.
+    withRun(dumbbell({ ...unloaded, rttNs: 50e6, queue: queue('chosen'), durationNs: 3e9, flows: [{ bytes: 4 * 1448 }] }), (result) => {
+      const rows = result.rows('packets-BL1.rec').filter((row) => row['size']! > 100);
+      const sent = rows[0]!['t_enqueue']!;
+      const acked = sent + 50e6;
+      const again = rows.find((row) => row['t_enqueue']! > acked)!;
+      assert.equal(again['t_enqueue']! - acked, 30e6);
+    }, { aqms: chosen([4, 5]) });
+  });
+});
