@@ -6,7 +6,7 @@
 //   node setup.mjs --go-on     exit code 0 then too, unless the program itself could not be built (npm start, npm test)
 //   node setup.mjs --tests     also what only tests use; without it they skip what needs it, and say so
 
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { accessSync, constants, existsSync, lstatSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import * as path from 'node:path';
@@ -23,6 +23,8 @@ const commands = ['ip', 'tc', 'iperf3', 'ping', 'mount', 'setpriv', 'nsenter', '
 
 /** What only tests run: tools and servers that ours must get on with, and ethtool, which meddles with what is checked. */
 const testCommands = process.argv.includes('--tests') ? ['ethtool', 'flent', 'irtt', 'fping', 'tshark', 'victoria-metrics', 'influxd', 'sshd', 'dockerd'] : [];
+/** The same, but not free software everywhere (netperf in Debian 12): installed where the machine's own sources have it, never asked for. */
+const testCommandsIfOffered = process.argv.includes('--tests') ? ['netperf'] : [];
 /** Services of Debian's packages that are not called after the package. */
 const services = { 'docker.io': ['docker.service', 'docker.socket', 'containerd.service'], 'openssh-server': ['ssh.service', 'ssh.socket'] };
 /** Libraries, by a file that tells of them. */
@@ -137,6 +139,12 @@ function packagesOf(missing, family) {
 /** A C compiler without the C library's headers is of no use, and no command tells. */
 const headersMissing = () => findProgram('gcc') && !existsSync('/usr/include/stdlib.h');
 
+/** Whether apt could install what brings the command, from the machine's own sources. */
+function offered(command) {
+  const { stdout } = spawnSync('apt-cache', ['policy', ...packagesOf([command], 'debian')], { encoding: 'utf8', env: { ...process.env, LC_ALL: 'C' } });
+  return /^ *Candidate: (?!\(none\))/m.test(stdout ?? '');
+}
+
 /**
  * Packages with a service (all of them for tests) must not start it: Debian asks /usr/sbin/policy-rc.d. Ours
  * refuses only as long as this process lives, should it be left behind.
@@ -170,12 +178,13 @@ async function systemPackages() {
   ];
   let missing = lacking();
   const step = new Step('system packages');
-  if (missing.length === 0) return step.done();
   const family = distribution();
+  const offeredToo = family === 'debian' && process.getuid?.() === 0 ? testCommandsIfOffered.filter((command) => !findProgram(command) && offered(command)) : [];
+  if (missing.length === 0 && offeredToo.length === 0) return step.done();
   if (family === 'debian' && process.getuid?.() === 0) {
-    const all = packagesOf(missing, 'debian');
+    const all = packagesOf([...missing, ...offeredToo], 'debian');
     // What runs need comes together. What only tests use comes one by one: a release that lacks one still gets the others.
-    const alone = packagesOf(missing.filter((each) => testCommands.includes(each) || Object.hasOwn(testLibraries, each)), 'debian');
+    const alone = packagesOf([...missing.filter((each) => testCommands.includes(each) || Object.hasOwn(testLibraries, each)), ...offeredToo], 'debian');
     const together = all.filter((each) => !alone.includes(each));
     // apt tells how far it is on a descriptor of its own; here that is standard output.
     const options = ['-y', '-q', '--no-install-recommends', '-o', 'APT::Status-Fd=1', '-o', 'Dpkg::Use-Pty=0'];

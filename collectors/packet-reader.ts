@@ -57,7 +57,7 @@ export class PacketReader {
       this.know(flow.srcAddress, flow.dstAddress, protocol, flow.srcPort, flow.dstPort, flow.id);
     }
     for (const probe of probes) {
-      if (probe.tool === 'builtin') this.know(probe.srcAddress, probe.dstAddress, UDP, probe.port, probe.port, -1 - probe.id);
+      if (probe.tool === 'builtin' || probe.tool === 'irtt') this.know(probe.srcAddress, probe.dstAddress, UDP, probe.port, probe.port, -1 - probe.id);
       else if (probe.srcAddress.includes(':')) this.knowEcho(probe, ICMPV6, 128, 129);
       else this.knowEcho(probe, ICMP, 8, 0);
     }

@@ -11,10 +11,11 @@ import { ping } from './ping.js';
 import type { ProbeRecord, ProbeTool, ProbeToolFactory } from './probe-tool.js';
 import { prober } from './probe.js';
 
-const tools: Readonly<Record<PlanProbe['tool'], ProbeToolFactory>> = { builtin: prober, ping };
+/** fping and irtt belong to a test: its tool starts them and writes their records (testbed/traffic/flent.ts). */
+const tools: Readonly<Record<Exclude<PlanProbe['tool'], 'fping' | 'irtt'>, ProbeToolFactory>> = { builtin: prober, ping };
 
 export const probes = (context: AgentContext): Collector | null => {
-  if (context.plan.probes.length === 0) return null;
+  if (!context.plan.probes.some(({ tool }) => Object.hasOwn(tools, tool))) return null;
   let writer: RecordWriter | null = null;
   let started: readonly ProbeTool[] = [];
   return {
@@ -22,7 +23,7 @@ export const probes = (context: AgentContext): Collector | null => {
     start() {
       const file = writer = new RecordWriter(context.raw('probes.rec'), 'probes', {}, probeFields, 32 * 1024);
       const record: ProbeRecord = (probe, seq, sent, rtt, forward, reverse) => file.row(probe, seq, sent, rtt, forward, reverse);
-      started = (Object.keys(tools) as PlanProbe['tool'][]).flatMap((tool) => {
+      started = (Object.keys(tools) as (keyof typeof tools)[]).flatMap((tool) => {
         const mine = context.plan.probes.filter((probe) => probe.tool === tool);
         return mine.length === 0 ? [] : [tools[tool](context, mine, record)];
       });

@@ -35,7 +35,7 @@ export class Probe extends Actor implements Endpoint {
   constructor(private readonly network: Network, private readonly plan: PlanProbe, private readonly row: ProbeRow) {
     super();
     network.events.add(this);
-    const key = (a: string, b: string): string => `${a} ${plan.port} ${b} ${plan.port} ${plan.tool === 'ping' ? 'icmp' : 'udp'}`;
+    const key = (a: string, b: string): string => `${a} ${plan.port} ${b} ${plan.port} ${plan.tool === 'ping' || plan.tool === 'fping' ? 'icmp' : 'udp'}`;
     this.out = network.route(plan.src, plan.srcAddress, plan.dstAddress, -1 - plan.id, true, key(plan.srcAddress, plan.dstAddress));
     const back = network.route(plan.dst, plan.dstAddress, plan.srcAddress, -1 - plan.id, false, key(plan.dstAddress, plan.srcAddress));
     this.out.sink = new Echo(network, back);
@@ -69,7 +69,7 @@ export class Probe extends Actor implements Endpoint {
     this.waiting[i] = NaN;
     this.answered++;
     const now = this.network.events.now;
-    const owd = this.plan.tool === 'builtin';
+    const owd = this.plan.tool === 'builtin' || this.plan.tool === 'irtt';
     this.row(this.plan.id, packet.seq, packet.sentNs, now - packet.sentNs, owd ? packet.answeredNs - packet.sentNs : NaN, owd ? now - packet.answeredNs : NaN);
     this.settle(now - 60e9);
   }

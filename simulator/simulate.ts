@@ -18,6 +18,7 @@ import { Probe } from './probe.js';
 import { PacketRecords } from './records.js';
 import { QueueSampler, SocketSampler } from './samplers.js';
 import { TcpFlows } from './tcp-flows.js';
+import { checkTests } from './tests.js';
 import { tcpModel } from './tcp/sender.js';
 import { UdpFlow } from './udp.js';
 
@@ -77,6 +78,7 @@ class WindowEdge extends Actor {
 }
 
 function check(plan: Plan): void {
+  checkTests(plan);
   const names = new Set(plan.links.flatMap((link) => [link.forward.name, link.reverse.name]));
   for (const { direction } of plan.events) if (!names.has(direction)) throw new UserError(`plan: an event changes ${direction}, which is no link's direction; there are ${[...names].join(', ')}`);
   const tooLarge = memoryProblem(plan);

@@ -160,7 +160,7 @@ class AgentRun {
       const collector = factory(context, network);
       if (collector !== null) this.collectors.push(collector);
     }
-    for (const [tool, flows] of byTool(plan.flows)) this.traffic.push(wiring.traffic[tool]!(context, flows));
+    for (const [tool, flows] of byTool(plan)) this.traffic.push(wiring.traffic[tool]!(context, flows));
     for (const collector of this.collectors) {
       this.startedCollectors.push(collector);
       collector.start();
@@ -301,9 +301,10 @@ class AgentRun {
 /** Node's event loop turns once: pending signals and ends of children are delivered. */
 const turn = (): Promise<void> => new Promise((resolve) => { setImmediate(resolve); });
 
-function byTool(flows: readonly PlanFlow[]): Map<string, PlanFlow[]> {
-  const groups = new Map<string, PlanFlow[]>();
-  for (const flow of flows) {
+function byTool(plan: Plan): Map<string, PlanFlow[]> {
+  // A test may have no flow at all (flent's ping).
+  const groups = new Map<string, PlanFlow[]>((plan.tests ?? []).map(({ tool }) => [tool, []]));
+  for (const flow of plan.flows) {
     const group = groups.get(flow.tool);
     if (group === undefined) groups.set(flow.tool, [flow]);
     else group.push(flow);

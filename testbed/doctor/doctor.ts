@@ -52,7 +52,7 @@ export interface Diagnosis {
 
 /** Without these no run works; the others are for what their line says. */
 const required = ['ip', 'tc', 'mount'];
-const optional = ['iperf3', 'ping', 'nsenter', 'unshare', 'setpriv', 'modprobe', 'gcc', 'make', 'flex', 'bison', 'bc', 'xz', 'linux.uml', 'flent', 'netperf', 'irtt', 'fping'];
+const optional = ['iperf3', 'ping', 'nsenter', 'unshare', 'setpriv', 'modprobe', 'gcc', 'make', 'flex', 'bison', 'bc', 'xz', 'linux.uml', 'flent', 'netperf', 'irtt', 'fping', 'iperf', 'ITGSend'];
 
 /** Queue disciplines a scenario may ask the local kernel for. */
 const qdiscs = ['htb', 'tbf', 'netem', 'red', 'choke', 'sfq', 'sfb', 'codel', 'fq_codel', 'pie', 'fq_pie', 'cake', 'hhf', 'fq', 'drr', 'dualpi2', 'ingress'];

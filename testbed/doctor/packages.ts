@@ -6,7 +6,7 @@
 import { readFileSync } from 'node:fs';
 import { projectFile } from '../../kernel/project.js';
 
-interface Entry { readonly debian: string | null; readonly fedora: string | null; readonly arch: string | null; readonly for: string }
+interface Entry { readonly debian: string | null; readonly fedora: string | null; readonly arch: string | null; readonly for: string; /** What else to know where that is the distribution. */ readonly note?: { readonly debian?: string; readonly fedora?: string; readonly arch?: string } }
 export type Family = 'debian' | 'fedora' | 'arch' | 'other';
 
 let table: Readonly<Record<string, Entry>> | undefined;
@@ -35,6 +35,8 @@ function hostFamily(): Family {
 /** What the command is for, in a few words. */
 export const purposeOf = (command: string): string => entryOf(command)?.for ?? '';
 
+const installers = { debian: 'apt-get install --no-install-recommends', fedora: 'dnf install', arch: 'pacman -S' } as const;
+
 /** How to get commands on this distribution: one line to type, or the names for every distribution when it is another one. */
 export function howToInstall(commands: readonly string[], family: Family = hostFamily()): string {
   const packages = (of: 'debian' | 'fedora' | 'arch'): string =>
@@ -42,8 +44,8 @@ export function howToInstall(commands: readonly string[], family: Family = hostF
       const entry = entryOf(command);
       return entry ? (entry[of]?.split(' ') ?? []) : [command];
     }))].join(' ');
-  if (family === 'debian') return `apt-get install --no-install-recommends ${packages('debian')}`;
-  if (family === 'fedora') return `dnf install ${packages('fedora')}`;
-  if (family === 'arch') return `pacman -S ${packages('arch')}`;
+  const notes = [...new Set(commands.flatMap((command) => (family === 'other' ? [] : entryOf(command)?.note?.[family] ?? [])))];
+  const noted = notes.length > 0 ? ` (${notes.join('; ')})` : '';
+  if (family !== 'other') return packages(family) === '' ? `no package brings ${commands.join(', ')} here: install it from its source` : `${installers[family]} ${packages(family)}${noted}`;
   return `install ${packages('debian')} (Debian, Ubuntu), ${packages('fedora')} (Fedora) or ${packages('arch')} (Arch)`;
 }

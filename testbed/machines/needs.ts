@@ -6,7 +6,7 @@
 
 import { aqms } from '../../aqm/registry.js';
 import { networkNeeds, type NetworkNeed } from '../network/needs.js';
-import type { Plan } from '../plan/plan.js';
+import type { Plan, PlanProbe, PlanTest } from '../plan/plan.js';
 import { suggestion } from '../scenario/names.js';
 
 export interface Need {
@@ -64,8 +64,17 @@ function networkPart({ type, name, by, place, words }: NetworkNeed): Need[] {
 
 /** The programs a traffic or probe tool runs; none for what is built in. */
 const toolPrograms: Readonly<Record<string, readonly string[]>> = {
-  iperf3: ['iperf3'], ping: ['ping'], flent: ['flent', 'netperf'],
+  iperf3: ['iperf3'], ping: ['ping'], flent: ['flent'],
 };
+
+/** A test with streams both ways makes two classes of one name in the scenario, NAME.up and NAME.down; no other has a dot. */
+const trafficOf = (flowClass: string): string => flowClass.split('.')[0]!;
+const isOfTest = ({ tool }: PlanProbe): boolean => tool === 'fping' || tool === 'irtt';
+
+/** The servers beside the programs a test starts. */
+const serverPrograms: Readonly<Record<string, string>> = { netperf: 'netserver' };
+/** The tool of a test, and what it starts for each of its series. */
+export const testPrograms = (test: PlanTest): string[] => [test.tool, ...new Set(test.series.flatMap(({ program: name }) => [name, ...(Object.hasOwn(serverPrograms, name) ? [serverPrograms[name]!] : [])]))];
 
 /** Everything the plan needs, each once, in the order it is met. @throws UserError for queues that cannot be made */
 export function needsOf(plan: Plan): Need[] {
@@ -82,11 +91,15 @@ export function needsOf(plan: Plan): Need[] {
   }
   needs.push(...networkNeeds(plan).flatMap(networkPart)); // what the userspace bottleneck takes are packet sockets, which every run needs
   for (const flow of plan.flows) {
-    if (flow.cc !== null) needs.push({ ...congestionControl(flow.cc, `traffic ${flow.class}`), place: ['traffic', flow.class, 'cc'] });
-    for (const name of toolPrograms[flow.tool] ?? []) needs.push({ ...program(name, `traffic ${flow.class}`), place: ['traffic', flow.class, 'tool'] });
+    if (flow.cc !== null) needs.push({ ...congestionControl(flow.cc, `traffic ${flow.class}`), place: ['traffic', trafficOf(flow.class), 'cc'] });
+    for (const name of toolPrograms[flow.tool] ?? []) needs.push({ ...program(name, `traffic ${flow.class}`), place: ['traffic', trafficOf(flow.class), 'tool'] });
   }
   for (const probe of plan.probes) {
+    if (isOfTest(probe)) continue;
     for (const name of toolPrograms[probe.tool] ?? []) needs.push({ ...program(name, `probe ${probe.name}`), place: ['probes', probe.name, 'tool'] });
+  }
+  for (const test of plan.tests ?? []) {
+    for (const name of testPrograms(test)) needs.push({ ...program(name, `${test.tool} ${test.test} of traffic ${test.class}`), place: ['traffic', test.class, 'test'] });
   }
   const seen = new Set<string>();
   return needs.filter((need) => {

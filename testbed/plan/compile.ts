@@ -1,20 +1,22 @@
 /**
  * `compile`: a Scenario and a seed become a Plan: every host, address, route, queue, delay, flow and probe. Pure: the
- * same arguments give the same Plan, to the last digit.
+ * same arguments give the same Plan, to the last digit (with traffic of kind flent: and the same flent installed).
  */
 
 import { changed, changedQueue, changedSides, defaults, expand, fixedDelay, pairId, sideOf, sides, trees, type Expanded, type Host, type Side, type Tree } from '../scenario/expand.js';
 import type { LinkFields } from '../scenario/link.js';
 import { queueOf } from '../scenario/link-checks.js';
 import type { ScenarioQueue } from '../scenario/queue.js';
+import type { Problem } from '../scenario/problem.js';
 import type { Scenario, Variant } from '../scenario/scenario.js';
 import { block, defaultRoute, subnet, type Subnet } from './addressing.js';
 import { deviceNames } from './devices.js';
 import { planFlows } from './flows.js';
 import type { Plan, PlanDirection, PlanEvent, PlanLink, PlanNode, PlanProbe, PlanQueue, PlanRoute, PlanWire } from './plan.js';
-import { probePort } from './ports.js';
+import { Ports, probePort } from './ports.js';
 import { stream } from './randomness.js';
 import { placed, type QueuePlacement } from './queue-place.js';
+import { planTests } from './tests.js';
 import { bufferBytes, tcpSettings } from './tcp-settings.js';
 import { accessWire, acts, cableRateBps, complete, peersOf, wireValues, type PairDelay, type WireValues } from './wire.js';
 
@@ -103,11 +105,15 @@ export function compile(scenario: Scenario, options: CompileOptions): Plan {
     }),
   ];
 
-  const flows = planFlows(expanded, seed, endNs, delays, addressOf, (problem) => scenario.error([problem], variant));
+  const ports = new Ports();
+  const fail = (problem: Problem): Error => scenario.error([problem], variant);
+  const flows = planFlows(expanded, seed, endNs, delays, addressOf, ports, fail);
+  const probes = planProbes(variant, expanded, seed, endNs, addressOf);
+  const tests = planTests({ expanded, seed, ip, endNs, delays, addressOf, ports }, flows, probes, fail);
 
   return {
     schema: 1, name: scenario.name, seed, varied: variant.varied, warmupNs, durationNs, nodes, links, flows,
-    probes: planProbes(variant, expanded, seed, endNs, addressOf),
+    probes, ...(tests.length > 0 ? { tests } : {}),
     events: planEvents(variant, expanded, links, wireRate),
     collect: {
       queueIntervalNs: variant.collect?.queue === undefined ? defaults.queueIntervalNs : variant.collect.queue,

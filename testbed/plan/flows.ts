@@ -4,7 +4,7 @@ import { pairId, type Expanded, type Host } from '../scenario/expand.js';
 import type { Problem } from '../scenario/problem.js';
 import { trafficKinds } from '../scenario/traffic/registry.js';
 import type { PlanFlow } from './plan.js';
-import { Ports } from './ports.js';
+import type { Ports } from './ports.js';
 import { stream } from './randomness.js';
 import type { PairDelay } from './wire.js';
 
@@ -14,9 +14,8 @@ const mostFlows = 1_000_000;
 class TooMany extends Error {}
 
 /** @throws what `fail` makes of a problem: too many flows, no port left */
-export function planFlows(expanded: Expanded, seed: number, endNs: number, delays: ReadonlyMap<string, PairDelay>, addressOf: (host: Host) => string, fail: (problem: Problem) => Error): PlanFlow[] {
+export function planFlows(expanded: Expanded, seed: number, endNs: number, delays: ReadonlyMap<string, PairDelay>, addressOf: (host: Host) => string, ports: Ports, fail: (problem: Problem) => Error): PlanFlow[] {
   const flows: PlanFlow[] = [];
-  const ports = new Ports();
   let made = 0;
   const count = (): void => { if (++made > mostFlows) throw new TooMany(); };
   for (const c of expanded.classes) {

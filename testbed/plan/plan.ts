@@ -19,6 +19,8 @@ export interface Plan {
   readonly links: readonly PlanLink[];
   readonly flows: readonly PlanFlow[];
   readonly probes: readonly PlanProbe[];
+  /** Tests of a tool that sends several flows and probes at once; those are in `flows` and `probes`. Absent: none. */
+  readonly tests?: readonly PlanTest[];
   readonly events: readonly PlanEvent[];
   readonly collect: PlanCollect;
   readonly tcp: PlanTcp;
@@ -152,7 +154,8 @@ export interface PlanProbe {
   readonly id: number;
   /** Name in the scenario's `probes`. */
   readonly name: string;
-  readonly tool: 'builtin' | 'ping';
+  /** The program that sends it; `fping` and `irtt` are started by a test (`tests`). */
+  readonly tool: 'builtin' | 'ping' | 'fping' | 'irtt';
   readonly src: string;
   readonly dst: string;
   readonly srcAddress: string;
@@ -163,6 +166,47 @@ export interface PlanProbe {
   readonly intervalNs: number;
   /** IP packet size, bytes. */
   readonly sizeBytes: number;
+}
+
+/** One run of a test tool on a host. Its flows have `tool: flent`; which series of the tool each flow and probe is, is said here. */
+export interface PlanTest {
+  readonly id: number;
+  readonly tool: 'flent';
+  /** Name in the scenario's `traffic`. */
+  readonly class: string;
+  /** The tool's name of the test: `rrul`. */
+  readonly test: string;
+  /** Where the tool runs. */
+  readonly src: string;
+  readonly srcAddress: string;
+  /** The tool's hosts, in its order. */
+  readonly hosts: readonly { readonly node: string; readonly address: string }[];
+  /** When the tool starts; it takes a moment until its first packet. */
+  readonly startNs: number;
+  /** Whole seconds, as the tool takes them: of the streams, and of pings alone before and after them. */
+  readonly lengthSeconds: number;
+  readonly delaySeconds: number;
+  /** Of the whole test. */
+  readonly totalSeconds: number;
+  readonly stepSeconds: number;
+  readonly parameters: Readonly<Record<string, string>>;
+  readonly args: readonly string[];
+  readonly series: readonly PlanSeries[];
+}
+
+/** A series that the tool measures (not one it computes of others). */
+export interface PlanSeries {
+  /** The tool's name for it: `TCP upload BE`. */
+  readonly name: string;
+  /** The program that the tool starts for it on `src`. */
+  readonly program: string;
+  /** The receiving host, where the program has a server started (netserver, irtt server, iperf -s). */
+  readonly host: string;
+  /** Which flow, or which probe, it is; both null: it is in the tool's own file only. */
+  readonly flow: number | null;
+  readonly probe: number | null;
+  /** DSCP marking as the tool writes it: `CS1,CS1`; null: none. */
+  readonly marking: string | null;
 }
 
 /** A change at a time: `at: 20s, set BL1.rate: 5mbit`. */

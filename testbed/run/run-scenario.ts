@@ -86,7 +86,12 @@ export interface SetOutcome {
 export async function prepare(options: RunScenarioOptions, scenario: Scenario): Promise<PreparedSet> {
   const plansFor: PlansFor = (clock, queues) =>
     expandRuns(scenario, { clock, queues, ...(options.seed === undefined ? {} : { seeds: [options.seed] }) }).map((run) => run.plan);
-  return { scenario, ...(await chooseEngine(options.engine, plansFor, scenario)) };
+  const { engine, plans } = await chooseEngine(options.engine, plansFor, scenario);
+  if (options.engine.kind === 'sim') {
+    const { checkTests } = await import('../../simulator/tests.js');
+    for (const plan of plans) checkTests(plan);
+  }
+  return { scenario, engine, plans };
 }
 
 export async function runPrepared(options: RunScenarioOptions, { scenario, engine, plans }: PreparedSet): Promise<SetOutcome> {

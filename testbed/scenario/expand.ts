@@ -15,6 +15,7 @@ import type { Holes } from './partial.js';
 import { formatPath, type Path, type Problem } from './problem.js';
 import { leastOf, type Distribution } from './quantity.js';
 import type { Resolved } from './schema.js';
+import { flentArgumentsProblem } from './flent-arguments.js';
 import { iperf3ArgumentsProblem } from './iperf3-arguments.js';
 import { mostIperf3Flows, trafficTools } from './tools.js';
 import type { CommonTraffic } from './traffic/kind.js';
@@ -281,7 +282,7 @@ export function expand(scenario: Resolved, { rules, holes }: ExpandOptions = {})
     if (spec.stop !== undefined && spec.stop <= (spec.start === undefined ? 0 : leastOf(spec.start))) problem([...path, 'stop'], `${formatTime(spec.stop)} is not after its start; expected a later time`, [...path, 'start']);
   }
   const isBulk = (kind: string): boolean => trafficKinds.get(kind)?.bulk === true;
-  const bulkFlows = drafts.filter((d) => isBulk(d.spec.kind)).reduce((sum, d) => sum + d.pairs.length * (d.spec.flows ?? 1), 0);
+  const bulkFlows = drafts.filter((d) => isBulk(d.spec.kind) && d.spec.kind !== 'flent').reduce((sum, d) => sum + d.pairs.length * (d.spec.flows ?? 1), 0);
   const classes = drafts.map(({ name, spec, pairs }): TrafficClass => {
     const path: Path = ['traffic', name];
     const kind: Path = [...path, 'kind'];
@@ -289,7 +290,7 @@ export function expand(scenario: Resolved, { rules, holes }: ExpandOptions = {})
     const chosen: readonly Path[] = [kind, [...path, 'tool'], [...path, 'cc'], ...(spec.tool === undefined ? [['traffic']] : [])];
     const control = trafficKinds.get(spec.kind)?.transport === 'tcp' ? spec.cc ?? 'cubic' : null;
     // iperf3's server does not run the client's congestion control, so DCTCP would not get the ECN it needs.
-    const tool = spec.tool ?? (isBulk(spec.kind) && bulkFlows <= mostIperf3Flows && !asksForEcn(control) ? 'iperf3' : 'builtin');
+    const tool = spec.tool ?? (spec.kind === 'flent' ? 'flent' : isBulk(spec.kind) && bulkFlows <= mostIperf3Flows && !asksForEcn(control) ? 'iperf3' : 'builtin');
     const able = trafficTools.get(tool);
     if (!able) problem([...path, 'tool'], `there is no tool "${tool}"; ${suggestion(tool, [...trafficTools.keys()])}expected ${[...trafficTools].filter(([, kinds]) => kinds.includes(spec.kind)).map(([t]) => t).join(', ')}`, kind);
     else if (!able.includes(spec.kind)) problem([...path, 'tool'], `${tool} cannot send ${spec.kind}; expected ${[...trafficTools].filter(([, kinds]) => kinds.includes(spec.kind)).map(([t]) => t).join(', ')}`, kind);
@@ -297,6 +298,9 @@ export function expand(scenario: Resolved, { rules, holes }: ExpandOptions = {})
     else if (tool === 'iperf3') {
       const wrong = iperf3ArgumentsProblem(spec.args ?? []);
       if (wrong !== null) problem([...path, 'args'], wrong, ...chosen);
+    } else if (tool === 'flent') {
+      const wrong = flentArgumentsProblem(spec.args ?? []);
+      if (wrong !== null) problem([...path, 'args'], wrong, kind);
     }
     if (spec.ecn === false && asksForEcn(control)) problem([...path, 'ecn'], `${control!} always uses ECN; expected true, or no ecn`, kind);
     const controls = rules?.congestionControls ?? null;

@@ -34,6 +34,14 @@ describe('the JSON Schema for editors', () => {
       assert.ok(result.success, JSON.stringify(result.error?.issues, null, 1));
     });
   }
+  it('takes tool: flent for its kind, and nothing else without a kind', () => {
+    const traffic = (more: object): object => ({ name: 't', topology: { routers: ['R1'], hosts: { S: { at: 'R1' }, D: { at: 'R1' } } }, traffic: { a: { from: 'S', to: 'D', ...more } } });
+    assert.ok(validate(traffic({ kind: 'flent', test: 'rrul' })), JSON.stringify(validate.errors));
+    assert.ok(validate(traffic({ tool: 'flent', test: 'tcp_nup', parameters: { upload_streams: 4 } })), JSON.stringify(validate.errors));
+    assert.equal(validate(traffic({ test: 'rrul' })), false);
+    assert.equal(validate(traffic({ tool: 'builtin', test: 'rrul' })), false);
+    assert.equal(validate(traffic({ kind: 'flent' })), false);
+  });
   it('takes ranges of hosts in every notation that is plain YAML', () => {
     for (const from of ['S1[0..1]', '"S1[0..1]"', 'S1', '"S1[3]"', '[S2, "S1[0..1]"]', '\n      - S1[0..1]\n      - S2']) {
       const { errors, value } = plain(`name: t\ntopology: { routers: [R1], hosts: { S1: { at: R1, count: 4 }, S2: { at: R1 } } }\ntraffic:\n  a:\n    kind: bulk\n    from: ${from}\n    to: S2\n    start: uniform(0s, 1s)\n`);

@@ -10,6 +10,7 @@ import { zHost } from './hosts.js';
 import { zLink } from './link.js';
 import { zProbe } from './probe.js';
 import { zScenario, zTopology } from './schema.js';
+import { flent } from './traffic/flent.js';
 import { trafficKinds } from './traffic/registry.js';
 import { zMeasure } from './measure.js';
 import { zCollect } from './collect.js';
@@ -59,6 +60,11 @@ export function scenarioJsonSchema(): Json {
       if (zodSchema._zod.def.type === 'object' && properties && 'at' in properties && 'set' in properties) {
         json['additionalProperties'] = false;
         json['patternProperties'] = { '^set\\s': {} };
+      }
+      // `tool: flent` says the kind as well.
+      if (zodSchema === flent.schema) {
+        json['required'] = (json['required'] as string[]).filter((key) => key !== 'kind');
+        json['anyOf'] = [{ required: ['kind'] }, { required: ['tool'], properties: { tool: { const: 'flent' } } }];
       }
     },
   }) as Json;

@@ -5,7 +5,7 @@
  */
 
 import { ScenarioError } from '../errors.js';
-import { assign, at, cloneData, isMap, places, type Data, type DataMap } from './data.js';
+import { assign, at, cloneData, isMap, newMap, places, type Data, type DataMap } from './data.js';
 import { expand } from './expand.js';
 import { kernelRules, remembering, type EngineRules } from './engine-rules.js';
 import { enumerate, suggestion } from './names.js';
@@ -214,10 +214,19 @@ function* eachValueOnce(values: readonly (readonly unknown[])[]): Generator<read
 
 /** Validates data: its form, then what it stands for as far as it could be read. `resolved` only without mistakes of form. */
 function check(data: DataMap, rules: EngineRules): { readonly resolved: Resolved | undefined; readonly problems: readonly Problem[] } {
-  const { resolved, holes, problems } = validatePartly(data);
+  const { resolved, holes, problems } = validatePartly(withKinds(data));
   if (resolved === undefined) return { resolved, problems };
   const more = expand(resolved, { rules, holes }).problems;
   return { resolved: problems.length === 0 ? resolved : undefined, problems: [...problems, ...more] };
+}
+
+/** `tool: flent` says the kind as well: there is no other for it. */
+function withKinds(data: DataMap): DataMap {
+  const { traffic } = data;
+  if (!isMap(traffic) || !Object.values(traffic).some((each) => isMap(each) && each['kind'] === undefined && each['tool'] === 'flent')) return data;
+  const named = newMap();
+  for (const [name, each] of Object.entries(traffic)) named[name] = isMap(each) && each['kind'] === undefined && each['tool'] === 'flent' ? Object.assign(newMap(), { kind: 'flent' }, each) : each;
+  return Object.assign(newMap(), data, { traffic: named });
 }
 
 /** Applies one `path=value`. @returns what is wrong with it, or undefined */

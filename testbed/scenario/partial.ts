@@ -47,6 +47,7 @@ const standIns: readonly (readonly [pattern: readonly string[], value: (path: Pa
   [['traffic', '*', 'to'], () => nobody],
   [['traffic', '*', 'from', '*'], () => nobody],
   [['traffic', '*', 'to', '*'], () => nobody],
+  [['traffic', '*', 'test'], () => nobody],
   [['traffic', '*', 'rate'], () => '1mbit'],
   [['traffic', '*', 'arrival'], () => 'every 1s'],
   [['traffic', '*', 'size'], () => '1kB'],

@@ -4,6 +4,7 @@
 export const trafficTools: ReadonlyMap<string, readonly string[]> = new Map([
   ['builtin', ['bulk', 'short', 'web', 'cbr', 'onoff']],
   ['iperf3', ['bulk', 'cbr']],
+  ['flent', ['flent']],
 ]);
 
 /** Above so many bulk flows a process each is too slow, and the built-in generator sends them unless `tool` says otherwise. */

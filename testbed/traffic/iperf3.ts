@@ -9,8 +9,7 @@
  * still under way when the last of a fixed size was written: iperf3 3.12 does not wait for them.
  */
 
-import { execFileSync, spawn } from 'node:child_process';
-import type { ChildProcess } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import type { AgentContext, Traffic } from '../agent/context.js';
 import { UserError } from '../errors.js';
@@ -22,6 +21,7 @@ import { FlowLog, emptyRow } from './flow-log.js';
 import type { FlowDraft } from './flow-log.js';
 import { iperf3Figures, parseIperf3Output } from './iperf3-json.js';
 import type { Iperf3Figures } from './iperf3-json.js';
+import { Program, firstLine, patience } from './program.js';
 import { payloadBytes } from './udp-flows.js';
 
 const second = 1e9;
@@ -29,77 +29,8 @@ const second = 1e9;
 const listenPoll = 10e6;
 /** A client may take this much longer than told (parameters, results, last retransmissions) before it is asked to end, ns. */
 const overtime = 2 * second;
-/** In a UML guest: makes iperf3's busy waits sleep, which in virtual time would be endless work (kernel/patient.c). */
-const patientLibrary = '/run/testbed/boot/patient.so';
 /** Waits for children to end after the run, ms: asked to, then made to. */
 const endWaitMs = { asked: 3000, killed: 2000 } as const;
-
-class Program {
-  child: ChildProcess | undefined;
-  ended: { readonly code: number | null; readonly signal: string | null } | undefined;
-  failure: string | undefined;
-  /** We asked it to end. */
-  interrupted = false;
-  private readonly waiting: (() => void)[] = [];
-
-  constructor(readonly outPath: string, readonly logPath: string, private readonly patient: boolean) {}
-
-  start([program, ...args]: readonly [string, ...string[]], onEnd: () => void): void {
-    const out = fs.openSync(this.outPath, 'w');
-    const log = fs.openSync(this.logPath, 'w');
-    try {
-      const env = this.patient ? { ...process.env, LD_PRELOAD: patientLibrary } : process.env;
-      const child = spawn(program, args, { stdio: ['ignore', out, log], env });
-      this.child = child;
-      child.on('error', (error) => { this.failure = error.message; this.over({ code: null, signal: null }, onEnd); });
-      child.on('exit', (code, signal) => this.over({ code, signal }, onEnd));
-    } finally {
-      fs.closeSync(out);
-      fs.closeSync(log);
-    }
-  }
-
-  private over(how: { readonly code: number | null; readonly signal: string | null }, onEnd: () => void): void {
-    if (this.ended !== undefined) return;
-    this.ended = how;
-    onEnd();
-    for (const call of this.waiting) call();
-  }
-
-  get running(): boolean {
-    return this.child !== undefined && this.ended === undefined;
-  }
-
-  interrupt(signal: 'SIGINT' | 'SIGTERM' | 'SIGKILL'): void {
-    if (!this.running) return;
-    this.interrupted = true;
-    this.child!.kill(signal);
-  }
-
-  /** Until it ended or `ms` went by. */
-  async wait(ms: number): Promise<void> {
-    if (!this.running) return;
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, ms);
-      this.waiting.push(() => { clearTimeout(timer); resolve(); });
-    });
-  }
-
-  output(): string {
-    try {
-      return fs.readFileSync(this.outPath, 'utf8');
-    } catch {
-      return '';
-    }
-  }
-  errors(): string {
-    try {
-      return fs.readFileSync(this.logPath, 'utf8').trim();
-    } catch {
-      return '';
-    }
-  }
-}
 
 class Iperf3Flow {
   readonly row: FlowDraft;
@@ -109,9 +40,9 @@ class Iperf3Flow {
   constructor(readonly plan: PlanFlow, context: AgentContext) {
     this.row = emptyRow(plan.id);
     const file = (end: string, suffix: string): string => context.raw(`iperf3-${plan.id}-${end}.${suffix}`);
-    const patient = context.clock === 'virtual' && fs.existsSync(patientLibrary);
-    this.server = new Program(file('server', 'json'), file('server', 'log'), patient);
-    this.client = new Program(file('client', 'json'), file('client', 'log'), patient);
+    const env = patience(context);
+    this.server = new Program(file('server', 'json'), file('server', 'log'), env);
+    this.client = new Program(file('client', 'json'), file('client', 'log'), env);
   }
   /** iperf3 takes whole seconds: rounded up, and ended at its stop time. */
   get wholeSeconds(): number {
@@ -366,7 +297,6 @@ const tuple = (plan: PlanFlow, atReceiver: boolean): TcpTuple => {
   return atReceiver ? { source: src.destination, sourcePort: src.destinationPort, destination: src.source, destinationPort: src.sourcePort } : src;
 };
 
-const firstLine = (text: string): string => text.trim().split('\n')[0] ?? '';
 const exitOf = ({ ended }: Program): string => (ended === undefined ? 'still running' : ended.signal !== null ? `ended by ${ended.signal}` : `exit code ${ended.code}`);
 
 /** Why a server does not listen, in its own words. */

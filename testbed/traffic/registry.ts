@@ -2,6 +2,7 @@
 
 import type { TrafficFactory } from '../agent/context.js';
 import { builtin } from './builtin.js';
+import { flent } from './flent.js';
 import { iperf3 } from './iperf3.js';
 
-export const traffic: Readonly<Record<string, TrafficFactory>> = { builtin, iperf3 };
+export const traffic: Readonly<Record<string, TrafficFactory>> = { builtin, iperf3, flent };

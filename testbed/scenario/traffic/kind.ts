@@ -49,7 +49,7 @@ export const commonFields = {
   ecn: z.boolean().optional().meta({ description: 'Send with ECN. Default: false, except for congestion controls that need it (dctcp, prague).' }),
   start: zTimeDistribution.optional().meta({ description: 'When it starts, from the start of the run; drawn once a flow. Default: 0s.' }),
   stop: zTime.optional().meta({ description: 'When it stops. Default: the end of the measurement window.' }),
-  tool: z.string().optional().meta({ description: 'What sends it: builtin or iperf3. Default: iperf3 for bulk up to 16 bulk flows in all, otherwise builtin; builtin for dctcp.' }),
+  tool: z.string().optional().meta({ description: 'What sends it: builtin or iperf3. Default: iperf3 for bulk up to 16 bulk flows in all, otherwise builtin; builtin for dctcp; flent for flent.' }),
   args: z.array(z.string().max(200), { error: 'expected a list of arguments, such as ["--set-mss", "1000"]' }).max(50).optional().meta({ description: 'Extra arguments for the tool (not for builtin).' }),
 };
 
