@@ -11,7 +11,7 @@ const yes = pc.green('✓');
 const no = pc.red('✗');
 const maybe = pc.yellow('–');
 
-export function render({ system, machines, programs, problems }: Diagnosis): string {
+export function render({ system, machines, programs, containers, problems }: Diagnosis): string {
   const lines = [
     `${system.os}, Linux ${system.kernel}, Node ${system.node}, ${system.cores} core${system.cores === 1 ? '' : 's'}, ${system.memoryGiB} GiB, ${system.root ? 'root' : 'not root'}`,
     `cache ${system.cache} (${system.cacheFreeGiB} GiB free)`,
@@ -23,6 +23,7 @@ export function render({ system, machines, programs, problems }: Diagnosis): str
     if (machine.usable) lines.push(...machine.notes.map((note) => `    ${''.padEnd(width)}  ${pc.dim(note)}`));
     if (machine.fix !== null) lines.push(`    ${''.padEnd(width)}  ${pc.dim(`→ ${machine.fix}`)}`);
   }
+  lines.push('', pc.bold('Hosts in containers'), `  ${containers.image === null ? maybe : yes} ${containers.note}${containers.socket === null ? '' : pc.dim(`  ${containers.socket}`)}${containers.fix === null ? '' : pc.dim(`  → ${containers.fix}`)}`);
   lines.push('', pc.bold('Programs'));
   const nameWidth = Math.max(...programs.map((each) => each.name.length));
   for (const each of programs) {

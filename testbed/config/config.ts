@@ -4,6 +4,8 @@
  *
  *     machines:
  *       lab:  { ssh: "root@lab.example:2222", key: ~/.ssh/lab, node: /opt/node/bin/node }
+ *       new:  { machine: "uml:7.3" }
+ *       here: { machine: local, hosts: docker, queues: daemon }
  */
 
 import { existsSync, readFileSync } from 'node:fs';
@@ -11,16 +13,30 @@ import * as path from 'node:path';
 import { parse, YAMLParseError } from 'yaml';
 import { z } from 'zod';
 import { UserError } from '../errors.js';
+import { hostsKinds } from '../machines/machine.js';
+import { queuePlacements } from '../plan/queue-place.js';
 
 const machine = z.strictObject({
   /** `user@host[:port]`, with or without `ssh://`. */
-  ssh: z.string(),
+  ssh: z.string().optional(),
   key: z.string().optional(),
   node: z.string().optional(),
-});
+  /** A machine as `--machine` names it: `local`, `uml:7.3`. Either this or `ssh`. */
+  machine: z.string().refine((name) => /^(local|uml(:.+)?|ssh:.+)$/.test(name), { error: 'expected local, uml, uml:VERSION or ssh://user@host' }).optional(),
+  /** As the options of `testbed run`, which come before these. */
+  hosts: z.enum(hostsKinds).optional(),
+  clock: z.enum(['virtual', 'real']).optional(),
+  queues: z.enum(queuePlacements).optional(),
+}).refine(({ ssh, machine: name }) => (ssh === undefined) !== (name === undefined), { error: 'expected ssh (user@host) or machine (local, uml:7.3), one of them' })
+  .refine(({ machine: name, key, node }) => name === undefined || (key === undefined && node === undefined), { error: 'key and node belong to ssh' });
+export type MachineConfig = z.infer<typeof machine>;
+
+/** Names that mean something else after `--machine`. */
+const taken: readonly string[] = ['all', 'auto', 'local', 'uml', 'ssh'];
+const zMachineName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/, 'a name of letters, digits, dots and dashes').refine((name) => !taken.includes(name), { error: `expected another name: ${taken.join(', ')} mean something else after --machine` });
 
 const schema = z.strictObject({
-  machines: z.record(z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/, 'a name of letters, digits, dots and dashes'), machine).optional(),
+  machines: z.record(zMachineName, machine).optional(),
   influx: z.strictObject({ url: z.string().optional(), org: z.string().optional(), bucket: z.string().optional(), token: z.string().optional() }).optional(),
 });
 export type Config = z.infer<typeof schema>;
@@ -51,5 +67,5 @@ export function readConfig(file: string | null = configFile()): Config {
   const parsed = schema.safeParse(value ?? {});
   if (parsed.success) return parsed.data;
   // The values are not repeated: one of them may be a token.
-  throw new UserError(parsed.error.issues.map((issue) => `${file}: ${issue.path.join('.') || 'the file'}: ${issue.message}`).join('\n'), 2);
+  throw new UserError(parsed.error.issues.map((issue) => `${file}: ${issue.path.join('.') || 'the file'}: ${issue.code === 'invalid_key' ? issue.issues[0]!.message : issue.message}`).join('\n'), 2);
 }

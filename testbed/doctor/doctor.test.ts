@@ -19,6 +19,21 @@ describe('testbed doctor', () => {
     for (const name of [...names, 'iperf3', 'flent', 'docker socket']) assert.ok(text.includes(name), name);
   });
 
+  it('says of hosts in containers whether an engine answers, and what to do where none does', async () => {
+    const before = process.env['DOCKER_HOST'];
+    const empty = mkdtempSync(path.join(os.tmpdir(), 'testbed-doctor-'));
+    try {
+      process.env['DOCKER_HOST'] = `unix://${path.join(empty, 'nobody')}`;
+      const diagnosis = await diagnose();
+      assert.deepEqual([diagnosis.containers.engine, diagnosis.containers.image], [null, null]);
+      assert.match(render(diagnosis), /Hosts in containers\n.*does not answer at .*nobody/);
+    } finally {
+      if (before === undefined) delete process.env['DOCKER_HOST'];
+      else process.env['DOCKER_HOST'] = before;
+      rmSync(empty, { recursive: true });
+    }
+  });
+
   it('names the kernel to build for a user who has none', async () => {
     const empty = mkdtempSync(path.join(os.tmpdir(), 'testbed-doctor-'));
     const before = process.env['TESTBED_CACHE'];

@@ -6,7 +6,6 @@
 import { missedBy } from '../../kernel/config.js';
 import { existsSync, readFileSync, statfsSync } from 'node:fs';
 import * as os from 'node:os';
-import { connect } from 'node:net';
 import { deadBootFolders } from '../../kernel/boot-folder.js';
 import { missingBuildTools } from '../../kernel/build.js';
 import { builtKernels, kernelsFolder } from '../../kernel/cache.js';
@@ -14,6 +13,7 @@ import { memoryFolder } from '../../kernel/memory.js';
 import { builtCompanions } from '../../kernel/preload.js';
 import { cacheFolder, findProgram } from '../../kernel/project.js';
 import { debianName, testedVersions } from '../../kernel/versions.js';
+import { UserError } from '../errors.js';
 import { lacking, mayUseNamespaces, needsRight } from '../machines/local.js';
 import { openMachine } from '../machines/registry.js';
 import { agentFile } from '../machines/uml.js';
@@ -30,10 +30,22 @@ export interface MachineState {
   readonly notes: readonly string[];
   readonly fix: string | null;
 }
+export interface ContainerState {
+  /** The engine's socket; null: none is there. */
+  readonly socket: string | null;
+  /** Name and version, as it answered; null: nobody answers, or not to us. */
+  readonly engine: string | null;
+  /** The id of the image of hosts; null: not built. */
+  readonly image: string | null;
+  readonly note: string;
+  readonly fix: string | null;
+}
 export interface Diagnosis {
   readonly system: { readonly os: string; readonly kernel: string; readonly node: string; readonly cores: number; readonly memoryGiB: number; readonly root: boolean; readonly cache: string; readonly cacheFreeGiB: number };
   readonly machines: readonly MachineState[];
   readonly programs: readonly ProgramState[];
+  /** Of `--hosts docker`. */
+  readonly containers: ContainerState;
   /** Things to mend, most important first; empty: nothing. */
   readonly problems: readonly { readonly what: string; readonly fix: string }[];
 }
@@ -44,6 +56,9 @@ const optional = ['iperf3', 'ping', 'nsenter', 'unshare', 'setpriv', 'modprobe',
 
 /** Queue disciplines a scenario may ask the local kernel for. */
 const qdiscs = ['htb', 'tbf', 'netem', 'red', 'choke', 'sfq', 'sfb', 'codel', 'fq_codel', 'pie', 'fq_pie', 'cake', 'hhf', 'fq', 'drr', 'dualpi2', 'ingress'];
+
+/** An engine that is asked only whether it is there has to answer soon, ms. */
+const doctorPatienceMs = 5000;
 
 const program = (name: string): ProgramState => {
   const found = findProgram(name);
@@ -82,18 +97,25 @@ function umlMachine(name: string): MachineState {
   return { ...base, usable: true, notes: kernel && missedBy(kernel.notAsAsked).length > 0 ? [`without ${missedBy(kernel.notAsAsked).join(', ')}`] : [], fix: null };
 }
 
-/** Whether something answers on a container engine's socket. */
-function dockerSocket(): Promise<{ readonly path: string; readonly answers: boolean } | null> {
-  const runtime = process.env['XDG_RUNTIME_DIR'];
-  const host = process.env['DOCKER_HOST'];
-  const candidates = [host?.startsWith('unix://') ? host.slice('unix://'.length) : '', '/var/run/docker.sock', ...(runtime ? [`${runtime}/docker.sock`, `${runtime}/podman/podman.sock`] : []), '/run/podman/podman.sock'];
-  const path = candidates.find((each) => each !== '' && existsSync(each));
-  if (path === undefined) return Promise.resolve(null);
-  return new Promise((resolve) => {
-    const socket = connect(path);
-    const done = (answers: boolean): void => { socket.destroy(); resolve({ path, answers }); };
-    socket.setTimeout(1000, () => { done(false); }).once('connect', () => { done(true); }).once('error', () => { done(false); });
-  });
+/** Asks the container engine that a run would use for its version and the image of hosts. */
+async function containerState(): Promise<ContainerState> {
+  const none = { socket: null, engine: null, image: null };
+  const { engineSocket, openEngine } = await import('../hosts/engine.js');
+  let socket: string;
+  try {
+    socket = engineSocket();
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    return process.env['DOCKER_HOST'] ? { ...none, note: error.message, fix: 'name a unix:// socket in DOCKER_HOST' } : { ...none, note: 'no container engine', fix: howToInstall(['docker']) };
+  }
+  try {
+    const { findImage, imageName } = await import('../hosts/image.js');
+    const engine = await openEngine(socket, doctorPatienceMs);
+    const image = await findImage(engine);
+    return { socket, engine: engine.name, image, note: image === null ? `${engine.name} answers; it has no image ${imageName}` : `${engine.name} answers; it has the image ${imageName}`, fix: image === null ? 'testbed image build' : null };
+  } catch (error) {
+    return { ...none, socket, note: (error as Error).message, fix: 'start the container engine, or see what it says' };
+  }
 }
 
 function osName(): string {
@@ -114,11 +136,8 @@ function freeGiB(folder: string): number {
 
 export async function diagnose(): Promise<Diagnosis> {
   const programs = [...required, ...optional].map(program);
-  const docker = await dockerSocket();
-  programs.push({
-    name: 'docker socket', path: docker?.path ?? null, for: docker && !docker.answers ? 'end hosts in containers (there, but nothing answers)' : purposeOf('docker'),
-    fix: docker?.answers ? null : docker ? 'start the container engine' : howToInstall(['docker']), required: false,
-  });
+  const containers = await containerState();
+  programs.push({ name: 'docker socket', path: containers.socket, for: purposeOf('docker'), fix: containers.engine === null ? containers.fix : null, required: false });
   const names = [...new Set([...testedVersions, ...builtKernels().map((kernel) => kernel.name), debianName])];
   const machines = [await localMachine(), ...names.map(umlMachine)];
 
@@ -139,6 +158,6 @@ export async function diagnose(): Promise<Diagnosis> {
       os: osName(), kernel: os.release(), node: process.version, cores: os.availableParallelism(), memoryGiB: Math.round(os.totalmem() / 2 ** 30), root: process.getuid?.() === 0,
       cache: cacheFolder(), cacheFreeGiB: freeGiB(kernelsFolder()),
     },
-    machines, programs, problems,
+    machines, programs, containers, problems,
   };
 }

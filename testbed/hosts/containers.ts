@@ -4,6 +4,7 @@
  * without containers do not read it.
  */
 
+import { readFileSync } from 'node:fs';
 import type Docker from 'dockerode';
 import { UserError } from '../errors.js';
 import type { Journal } from '../journal/journal.js';
@@ -54,6 +55,19 @@ export async function startContainers(nodes: readonly NodeName[], tag: string, j
   return { engine: engine.name, pids: new Map([...containers].map(([node, { pid }]) => [node, pid])), close };
 }
 
+/**
+ * This process's own limits, as hosts in namespaces have them, and no more processes than there are numbers for. Left alone, podman asks for 1048576 of each,
+ * which an engine under smaller limits without CAP_SYS_RESOURCE is not allowed to give. Lines of /proc/self/limits: name, soft, hard, unit.
+ */
+function ulimits(): Docker.Ulimit[] {
+  const limits = readFileSync('/proc/self/limits', 'utf8');
+  const most = { nofile: Infinity, nproc: Number(readFileSync('/proc/sys/kernel/pid_max', 'utf8')) };
+  return ([['nofile', 'Max open files'], ['nproc', 'Max processes']] as const).flatMap(([Name, line]) => {
+    const found = new RegExp(`^${line}\\s+(\\d+)\\s+(\\d+)`, 'm').exec(limits);
+    return found === null ? [] : [{ Name, Soft: Math.min(Number(found[1]), most[Name]), Hard: Math.min(Number(found[2]), most[Name]) }];
+  });
+}
+
 const nameOf = (tag: string, { netns }: NodeName): string => `testbed-${tag}-${netns}`;
 
 async function start(engine: Engine, image: string, node: NodeName, tag: string, journal: Journal | null): Promise<Running> {
@@ -65,7 +79,7 @@ async function start(engine: Engine, image: string, node: NodeName, tag: string,
     container = await engine.docker.createContainer({
       name, Image: image, Hostname: node.netns.replaceAll(/[^A-Za-z0-9-]/g, '-'), Cmd: ['/usr/bin/sleep', 'infinity'], StopSignal: 'SIGKILL',
       Labels: { [labels.tag]: tag, [labels.node]: node.node, [labels.owner]: String(process.pid) },
-      HostConfig: { NetworkMode: 'none', CapAdd: ['NET_ADMIN', 'NET_RAW'], Privileged: false, AutoRemove: false },
+      HostConfig: { NetworkMode: 'none', CapAdd: ['NET_ADMIN', 'NET_RAW'], Privileged: false, AutoRemove: false, Ulimits: ulimits() },
     });
     await container.start();
     const { State } = await container.inspect();

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
+import type { Plan } from '../plan/plan.js';
 import { assertWentThrough, eventually, Place, runJson, skip, type Ended } from '../testing/command.js';
 import { noEngine, PrivateEngine } from '../testing/private-engine.js';
 import { openEngine, type Engine } from './engine.js';
@@ -52,12 +53,14 @@ describe('hosts in containers', function () {
   it('are refused without their image, with the command that builds it', async () => {
     await refused(run('refused'), /has no image testbed-host:1\s+→ testbed image build/);
     assert.deepEqual(place.runs('refused'), []);
+    assert.match((await place.testbed(['doctor'], { env: env() })).stdout, /Docker \S+ answers; it has no image testbed-host:1 .*→ testbed image build/);
   });
 
   it('need an image, which is built from the programs of this machine where no registry is', async () => {
     const { code, stdout, stderr } = await place.testbed(['image', 'build', '--from', 'machine'], { env: env() });
     assert.equal(code, 0, stderr);
     assert.match(stdout, /testbed-host:1 is built, from the programs of this machine/);
+    assert.match((await place.testbed(['doctor'], { env: env() })).stdout, /Docker \S+ answers; it has the image testbed-host:1/);
     assert.equal((await engine.docker.getImage(imageName).inspect()).Config.Labels['org.testbed.image'], imageName);
   });
 
@@ -73,6 +76,19 @@ describe('hosts in containers', function () {
     assert.deepEqual(await containers(), []);
   });
 
+  it('have a delay and an AQM from the userspace bottleneck', async () => {
+    const ended = await run('daemon', ['--queues', 'daemon', '--set', 'traffic.bulk.rtt=40ms', '--set', 'topology.links.BL.queue={kind: fq_codel}']);
+    const dir = place.run('daemon');
+    assertWentThrough(dir, ended);
+    const plan = JSON.parse(fs.readFileSync(path.join(dir, 'raw', 'plan.json'), 'utf8')) as Plan;
+    assert.equal(plan.links.find(({ name }) => name === 'BL')?.forward.queue?.in, 'daemon');
+    const metrics = JSON.parse(fs.readFileSync(path.join(dir, 'metrics.json'), 'utf8')) as { bottlenecks: { BL: { packets: number } }; probes: { ping: { rttMs: { p5: number } } } };
+    assert.ok(metrics.probes.ping.rttMs.p5 >= 40, `the probe's round trip is no shorter than the delay: ${metrics.probes.ping.rttMs.p5} ms`);
+    const facts = (runJson(dir) as { facts?: { daemon?: { lateness: { packets?: number } } } }).facts;
+    assert.ok(facts?.daemon !== undefined, 'the daemon tells how punctual it was');
+    assert.deepEqual(await containers(), []);
+  });
+
   it('have no rights but those over their own network', async () => {
     const started = place.start(['run', place.path('long.yaml'), '--machine', 'local', '--hosts', 'docker', '--no-report', '--out', place.path('rights')], { env: env() });
     await eventually('traffic', () => agentText(place, 'rights').includes('"phase":"traffic"') || started.child.exitCode !== null);
@@ -80,6 +96,8 @@ describe('hosts in containers', function () {
     assert.ok(first !== undefined, started.output());
     const { HostConfig } = await engine.docker.getContainer(first.Id).inspect();
     assert.deepEqual([HostConfig.Privileged, HostConfig.NetworkMode, (HostConfig.CapAdd as string[] | undefined)?.map((name) => name.replace('CAP_', '')).sort()], [false, 'none', ['NET_ADMIN', 'NET_RAW']]);
+    const nofile = /^Max open files\s+(\d+)\s+(\d+)/m.exec(fs.readFileSync('/proc/self/limits', 'utf8'))!;
+    assert.deepEqual((HostConfig.Ulimits as { Name: string; Soft: number; Hard: number }[]).find(({ Name }) => Name === 'nofile'), { Name: 'nofile', Soft: Number(nofile[1]), Hard: Number(nofile[2]) }, 'limits as in a namespace');
     assert.equal((await containers()).length, 6, 'four hosts and two routers');
     started.child.kill('SIGINT');
     assert.equal((await started.ended).code, 130, started.output());

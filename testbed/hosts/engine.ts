@@ -43,9 +43,9 @@ export function engineSocket(): string {
   return found;
 }
 
-/** Connects and asks its version. @throws UserError: nobody answers, no permission */
-export async function openEngine(socket: string = engineSocket()): Promise<Engine> {
-  const docker = new Docker({ socketPath: socket, timeout: 120_000 });
+/** Connects and asks its version. @param timeoutMs of each question @throws UserError: nobody answers, no permission */
+export async function openEngine(socket: string = engineSocket(), timeoutMs = 120_000): Promise<Engine> {
+  const docker = new Docker({ socketPath: socket, timeout: timeoutMs });
   try {
     const version = await docker.version() as { Version?: string; Components?: { Name?: string; Version?: string }[] };
     const podman = version.Components?.find(({ Name }) => /podman/i.test(Name ?? ''));

@@ -156,7 +156,7 @@ let containersAnswer: Promise<readonly Missing[]> | undefined;
 const containersOnce = (): Promise<readonly Missing[]> => (containersAnswer ??= containers());
 
 export class Local implements Machine {
-  readonly info: MachineInfo = { name: 'local', kernel: os.release(), clocks: ['real'] };
+  readonly info: MachineInfo = { name: 'local', kernel: os.release(), clocks: ['real'], givenKernel: true };
   readonly #options: LocalOptions;
 
   constructor(options: LocalOptions = {}) {

@@ -47,6 +47,8 @@ export interface MachineInfo {
   /** Kernel release; null if it cannot be known before it runs. */
   readonly kernel: string | null;
   readonly clocks: readonly ('virtual' | 'real')[];
+  /** A host's own kernel, which is as it is: for the queues and delays it lacks the userspace bottleneck stands in. Absent: another kernel is a name away. */
+  readonly givenKernel?: true;
 }
 
 export interface Machine {

@@ -5,6 +5,8 @@
 
 import { changed, changedQueue, changedSides, defaults, expand, fixedDelay, pairId, sideOf, sides, trees, type Expanded, type Host, type Side, type Tree } from '../scenario/expand.js';
 import type { LinkFields } from '../scenario/link.js';
+import { queueOf } from '../scenario/link-checks.js';
+import type { ScenarioQueue } from '../scenario/queue.js';
 import type { Problem } from '../scenario/problem.js';
 import type { Scenario, Variant } from '../scenario/scenario.js';
 import { block, defaultRoute, subnet, type Subnet } from './addressing.js';
@@ -13,6 +15,7 @@ import { planFlows } from './flows.js';
 import type { Plan, PlanDirection, PlanEvent, PlanLink, PlanNode, PlanProbe, PlanQueue, PlanRoute, PlanWire } from './plan.js';
 import { Ports, probePort } from './ports.js';
 import { stream } from './randomness.js';
+import { placed, type QueuePlacement } from './queue-place.js';
 import { planTests } from './tests.js';
 import { bufferBytes, tcpSettings } from './tcp-settings.js';
 import { accessWire, acts, cableRateBps, complete, peersOf, wireValues, type PairDelay, type WireValues } from './wire.js';
@@ -23,12 +26,14 @@ export interface CompileOptions {
   readonly variant?: Variant;
   /** Decides `packets: auto`: a record of every packet in virtual time only. Default: virtual. */
   readonly clock?: 'virtual' | 'real';
+  /** Where queues of `topology.links` are that the scenario does not place itself (queue-place.ts). Default: kernel. */
+  readonly queues?: QueuePlacement;
 }
 
 /** @throws ScenarioError when the random draws make more flows than a plan may have */
 export function compile(scenario: Scenario, options: CompileOptions): Plan {
   const variant = options.variant ?? scenario.variants[0]!;
-  const { seed, clock = 'virtual' } = options;
+  const { seed, clock = 'virtual', queues = 'kernel' } = options;
   const { expanded, problems } = expand(variant);
   if (problems.length > 0) throw scenario.error(problems, variant);
   const parents = trees(expanded.neighbours);
@@ -50,13 +55,13 @@ export function compile(scenario: Scenario, options: CompileOptions): Plan {
   const { tcp, own } = tcpSettings(variant, expanded, buffer);
 
   const mtuBytes = (fields: LinkFields): number => fields.mtu ?? variant.topology.mtu ?? defaults.mtuBytes;
-  const direction = (cable: string, fields: LinkFields, side: Side, wire: (rateBps: number) => readonly PlanWire[]): PlanDirection => {
+  const direction = (cable: string, fields: LinkFields, side: Side, placement: QueuePlacement, wire: (rateBps: number) => readonly PlanWire[]): PlanDirection => {
     const name = directionName(cable, side);
     const rateBps = sideOf(fields.rate, side) ?? null;
-    const queue: PlanQueue = sideOf(fields.queue, side) ?? { kind: 'pfifo', in: 'kernel', params: {} };
     return {
       name, rateBps, shaper: rateBps === null ? null : fields.shaper ?? 'htb', overheadBytes: fields.overhead ?? defaults.overheadBytes,
-      queue: rateBps === null ? null : queue, wire: wire(wireRate(name, rateBps)),
+      queue: rateBps === null ? null : placed(queueOf(fields, side), placement, { mtuBytes: mtuBytes(fields), overheadBytes: fields.overhead ?? defaults.overheadBytes, rateBps }),
+      wire: wire(wireRate(name, rateBps)),
     };
   };
   const plainWire = (fields: LinkFields, side: Side) => (rateBps: number): readonly PlanWire[] => {
@@ -72,8 +77,8 @@ export function compile(scenario: Scenario, options: CompileOptions): Plan {
       a: { node: routerName(variant, link.a), device: cables.linkDevices[i]![0], addresses: [`${net.first}/${net.prefix}`] },
       b: { node: routerName(variant, link.b), device: cables.linkDevices[i]![1], addresses: [`${net.second}/${net.prefix}`] },
       mtuBytes: mtuBytes(link.fields),
-      forward: direction(link.name, link.fields, 'forward', plainWire(link.fields, 'forward')),
-      reverse: direction(link.name, link.fields, 'reverse', plainWire(link.fields, 'reverse')),
+      forward: direction(link.name, link.fields, 'forward', queues, plainWire(link.fields, 'forward')),
+      reverse: direction(link.name, link.fields, 'reverse', queues, plainWire(link.fields, 'reverse')),
     };
   });
   for (const host of expanded.hosts) {
@@ -83,8 +88,8 @@ export function compile(scenario: Scenario, options: CompileOptions): Plan {
       a: { node: host.name, device: 'eth0', addresses: [`${net.second}/${net.prefix}`] },
       b: { node: routerName(variant, host.router), device: cables.hostDevices.get(host)!, addresses: [`${net.first}/${net.prefix}`] },
       mtuBytes: mtuBytes(host.fields),
-      forward: direction(host.name, host.fields, 'forward', (rateBps) => accessWire(host, peers.get(host) ?? [], delays, addressOf, rateBps)),
-      reverse: direction(host.name, host.fields, 'reverse', plainWire(host.fields, 'reverse')),
+      forward: direction(host.name, host.fields, 'forward', 'kernel', (rateBps) => accessWire(host, peers.get(host) ?? [], delays, addressOf, rateBps)),
+      reverse: direction(host.name, host.fields, 'reverse', 'kernel', plainWire(host.fields, 'reverse')),
     });
   }
 
@@ -127,10 +132,10 @@ export interface Run {
 }
 
 /** Every run of a scenario: each variant with each seed, variants first. @param options.seeds instead of the scenario's */
-export function expandRuns(scenario: Scenario, options: { readonly clock?: 'virtual' | 'real'; readonly seeds?: readonly number[] } = {}): readonly Run[] {
+export function expandRuns(scenario: Scenario, options: { readonly clock?: 'virtual' | 'real'; readonly seeds?: readonly number[]; readonly queues?: QueuePlacement } = {}): readonly Run[] {
   return scenario.variants.flatMap((variant) => (options.seeds ?? scenario.seeds).map((seed): Run => ({
     varied: variant.varied, seed,
-    get plan() { return compile(scenario, { seed, variant, ...(options.clock ? { clock: options.clock } : {}) }); },
+    get plan() { return compile(scenario, { seed, variant, ...(options.clock ? { clock: options.clock } : {}), ...(options.queues ? { queues: options.queues } : {}) }); },
   })));
 }
 
@@ -251,7 +256,9 @@ function planEvents(variant: Variant, expanded: Expanded, links: readonly PlanLi
           const value = change.value[side]!;
           if (change.field === 'rate') plan.push({ atNs: event.atNs, direction: name, set: { rateBps: value as number } });
           else if (change.field === 'queue') {
-            const queue = changedQueue(queues.get(name) ?? direction.get(name)!.queue!, value as PlanQueue);
+            const before = queues.get(name) ?? direction.get(name)!.queue!;
+            const { keptInKernel: _, ...after } = changedQueue(before, value as ScenarioQueue) as ScenarioQueue;
+            const queue: PlanQueue = { ...after, in: before.in };
             queues.set(name, queue);
             plan.push({ atNs: event.atNs, direction: name, set: { queue } });
           }

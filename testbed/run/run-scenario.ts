@@ -12,6 +12,7 @@ import pc from 'picocolors';
 import { UserError } from '../errors.js';
 import { expandRuns } from '../plan/compile.js';
 import type { Plan } from '../plan/plan.js';
+import type { QueuePlacement } from '../plan/queue-place.js';
 import type { HostsKind } from '../machines/machine.js';
 import { readRunJson } from '../records/run-json.js';
 import { counted } from '../report/format.js';
@@ -31,9 +32,16 @@ import { StatusLine } from './status-line.js';
 import { executeSet } from './run-set.js';
 import { gitCommit } from './git-commit.js';
 
-export type EngineChoice =
-  | { readonly kind: 'kernel'; readonly machine: string; readonly hosts: HostsKind; readonly memoryBytes?: number; readonly clock?: 'virtual' | 'real' }
-  | { readonly kind: 'sim' };
+export interface KernelChoice {
+  readonly kind: 'kernel';
+  readonly machine: string;
+  readonly hosts: HostsKind;
+  readonly memoryBytes?: number;
+  readonly clock?: 'virtual' | 'real';
+  /** Where queues are that the scenario does not place. Absent: the kernel, and for what a host's own kernel lacks the daemon. */
+  readonly queues?: QueuePlacement;
+}
+export type EngineChoice = KernelChoice | { readonly kind: 'sim' };
 
 export interface RunScenarioOptions {
   readonly file: string;
@@ -51,24 +59,51 @@ export interface RunScenarioOptions {
 
 /** @returns the exit code. @throws UserError */
 export async function runScenario(options: RunScenarioOptions): Promise<number> {
+  return (await runPrepared(options, await prepare(options, await loadScenario(options)))).code;
+}
+
+/** @throws ScenarioError */
+export async function loadScenario(options: Pick<RunScenarioOptions, 'file' | 'set' | 'packets' | 'engine'>): Promise<Scenario> {
   const rules = options.engine.kind === 'sim' ? (await import('../../simulator/rules.js')).simulatorRules : kernelRules;
-  const scenario = load(options.file, { rules, set: options.packets ? options.set : [...options.set, 'collect.packets=false'] });
-  const expects = scenario.variants.some(({ expect = [] }) => expect.length > 0);
-  const expectations = expects ? await import('../expect/expectations-json.js') : null;
-  const sources = expectations?.prepare(scenario) ?? new Map<string, never>();
-  const plansFor = (clock: 'virtual' | 'real'): readonly Plan[] =>
-    expandRuns(scenario, { clock, ...(options.seed === undefined ? {} : { seeds: [options.seed] }) }).map((run) => run.plan);
+  return load(options.file, { rules, set: options.packets ? options.set : [...options.set, 'collect.packets=false'] });
+}
+
+/** A scenario and the engine that is to run it, everything checked and nothing started. */
+export interface PreparedSet {
+  readonly scenario: Scenario;
+  readonly engine: Engine;
+  readonly plans: readonly Plan[];
+}
+export interface SetOutcome {
+  readonly code: number;
+  /** Where the runs are; null when nothing was started. */
+  readonly topDir: string | null;
+  /** Runs that count. */
+  readonly complete: number;
+}
+
+/** @throws UserError with what the machine lacks */
+export async function prepare(options: RunScenarioOptions, scenario: Scenario): Promise<PreparedSet> {
+  const plansFor: PlansFor = (clock, queues) =>
+    expandRuns(scenario, { clock, queues, ...(options.seed === undefined ? {} : { seeds: [options.seed] }) }).map((run) => run.plan);
   const { engine, plans } = await chooseEngine(options.engine, plansFor, scenario);
   if (options.engine.kind === 'sim') {
     const { checkTests } = await import('../../simulator/tests.js');
     for (const plan of plans) checkTests(plan);
   }
+  return { scenario, engine, plans };
+}
+
+export async function runPrepared(options: RunScenarioOptions, { scenario, engine, plans }: PreparedSet): Promise<SetOutcome> {
+  const expects = scenario.variants.some(({ expect = [] }) => expect.length > 0);
+  const expectations = expects ? await import('../expect/expectations-json.js') : null;
+  const sources = expectations?.prepare(scenario) ?? new Map<string, never>();
   const first = plans[0]!;
   const jobs = options.jobs ?? os.availableParallelism();
   const title = `${first.name}: ${plans.length === 1 ? 'one run' : `${plans.length} runs`} of ${formatTime(first.warmupNs + first.durationNs)} on ${engine.machine} (${engine.clock} time)`;
   if (options.dryRun) {
     process.stdout.write(`${title}\n${plans.map((plan) => `  ${runFolderName(plan)}: ${counted(plan.nodes.length, 'node')}, ${counted(plan.flows.length, 'flow')}, ${counted(plan.probes.length, 'probe')}\n`).join('')}Nothing was started (--dry-run).\n`);
-    return 0;
+    return { code: 0, topDir: null, complete: 0 };
   }
 
   const interrupt = interruptible(); // before there is anything to leave behind
@@ -94,9 +129,10 @@ export async function runScenario(options: RunScenarioOptions): Promise<number> 
   if (results.every((result) => result === null)) {
     fs.rmSync(topDir, { recursive: true, force: true });
     process.stderr.write('Interrupted before anything was started.\n');
-    return 130;
+    return { code: 130, topDir: null, complete: 0 };
   }
   if (!fs.existsSync(topDir)) throw new UserError(`${shown} was removed while it was written: nothing is left of it. Run it again.`);
+  const complete = results.filter((result) => result?.status === 'complete').length;
   process.stdout.write(`\n${await figures(topDir, plans.length, options.report)}\n`);
   for (const [index, result] of results.entries()) {
     if (result === null || result.status === 'complete') continue;
@@ -118,10 +154,10 @@ export async function runScenario(options: RunScenarioOptions): Promise<number> 
   process.stdout.write(`${options.report && fs.existsSync(path.join(topDir, 'report.html')) ? `report: ${path.join(shown, 'report.html')}` : `results: ${shown}`}\n`);
   if (interrupt.signal.aborted) {
     process.stderr.write('Interrupted: what was recorded is kept, marked incomplete.\n');
-    return 130;
+    return { code: 130, topDir, complete };
   }
   const met = expectations === null || judged === null ? 0 : expectations.expectationsExitCode(judged.counts);
-  return met !== 0 ? met : results.every((result) => result?.status === 'complete') ? 0 : 1;
+  return { code: met !== 0 ? met : complete === plans.length ? 0 : 1, topDir, complete };
 }
 
 /** In one line, for those who count on the run. */
@@ -148,11 +184,13 @@ async function figures(topDir: string, runs: number, report: boolean): Promise<s
   return summaryTable(summary, false);
 }
 
-async function chooseEngine(choice: EngineChoice, plansFor: (clock: 'virtual' | 'real') => readonly Plan[], scenario: Scenario): Promise<{ readonly engine: Engine; readonly plans: readonly Plan[] }> {
+type PlansFor = (clock: 'virtual' | 'real', queues: QueuePlacement) => readonly Plan[];
+
+async function chooseEngine(choice: EngineChoice, plansFor: PlansFor, scenario: Scenario): Promise<{ readonly engine: Engine; readonly plans: readonly Plan[] }> {
   if (choice.kind === 'sim') {
     const { simulatorEngine } = await import('./simulator-engine.js');
     const { memoryProblem } = await import('../../simulator/memory.js');
-    const plans = plansFor('virtual');
+    const plans = plansFor('virtual', 'kernel');
     for (const plan of plans) {
       const tooLarge = memoryProblem(plan);
       if (tooLarge !== null) throw new UserError(`${scenario.file}: ${plan.name}: ${tooLarge}`, 2);
@@ -162,10 +200,29 @@ async function chooseEngine(choice: EngineChoice, plansFor: (clock: 'virtual' | 
   const { chooseMachine } = await import('../machines/registry.js');
   // What a kernel must have does not depend on the clock, so any plan set serves to choose the machine.
   const wantedClock = choice.clock ?? 'virtual';
-  const wanted = plansFor(wantedClock);
-  // What cannot be set up is found now: parameters that contradict each other, queues only the simulator has.
+  const queues = choice.queues ?? 'kernel';
+  const wanted = plansFor(wantedClock, queues);
+  await tryLayouts(wanted);
+  const { machine, clock, notLocal, stoodInFor } = await chooseMachine(choice.machine, wanted, choice.clock, {
+    hosts: choice.hosts, locate: (place, plan) => scenario.where(place, plan.varied), ...(choice.memoryBytes === undefined ? {} : { memoryBytes: choice.memoryBytes }),
+    ...(choice.queues === undefined ? { standIn: () => plansFor(wantedClock, 'daemon') } : {}),
+  });
+  if (choice.machine === 'auto' && notLocal.length > 0) {
+    process.stderr.write(pc.dim(`Not on this host's own kernel, which lacks ${notLocal.map(({ what }) => what).join(', ')}.`) + '\n');
+  }
+  if (stoodInFor.length > 0) {
+    process.stderr.write(`${pc.yellow('in user space')}: queues and delays come from the daemon, as ${machine.info.name} lacks ${stoodInFor.map(({ what }) => what).join(', ')}\n`);
+  }
+  const used = stoodInFor.length > 0 ? 'daemon' : queues;
+  const plans = clock === wantedClock && used === queues ? wanted : plansFor(clock, used);
+  if (used !== queues) await tryLayouts(plans);
+  return { engine: kernelEngine(machine, clock, choice.hosts, os.availableParallelism()), plans };
+}
+
+/** What cannot be set up is found now: parameters that contradict each other, queues only the simulator has. @throws UserError */
+async function tryLayouts(plans: readonly Plan[]): Promise<void> {
   const { layoutOf } = await import('../network/steps.js');
-  for (const plan of wanted) {
+  for (const plan of plans) {
     try {
       layoutOf(plan);
     } catch (error) {
@@ -173,13 +230,6 @@ async function chooseEngine(choice: EngineChoice, plansFor: (clock: 'virtual' | 
       throw new UserError(`${plan.name}${Object.keys(plan.varied).length > 0 ? ` (${Object.entries(plan.varied).map(([key, value]) => `${key} ${value}`).join(', ')})` : ''}: ${error.message}`, 2);
     }
   }
-  const { machine, clock, notLocal } = await chooseMachine(choice.machine, wanted, choice.clock, {
-    hosts: choice.hosts, locate: (place, plan) => scenario.where(place, plan.varied), ...(choice.memoryBytes === undefined ? {} : { memoryBytes: choice.memoryBytes }),
-  });
-  if (choice.machine === 'auto' && notLocal.length > 0) {
-    process.stderr.write(pc.dim(`Not on this host's own kernel, which lacks ${notLocal.map(({ what }) => what).join(', ')}.`) + '\n');
-  }
-  return { engine: kernelEngine(machine, clock, choice.hosts, os.availableParallelism()), plans: clock === wantedClock ? wanted : plansFor(clock) };
 }
 
 async function runWithProgress(plans: readonly Plan[], engine: Engine, jobs: number, topDir: string, scenario: unknown, report: boolean, signal: AbortSignal, status: StatusLine, sink: InfluxSink | null): Promise<readonly (ExecuteResult | null)[]> {

@@ -1,10 +1,10 @@
 /** What must fit together in one link: a queue needs a rate, jitter a delay, and the queue's parameters each other, the rate and the MTU. */
 
-import type { PlanQueue } from '../plan/plan.js';
 import { formatTime } from '../units.js';
 import type { EngineRules, QueuePlace } from './engine-rules.js';
 import { defaultMtuBytes, defaultOverheadBytes, sideOf, sides, type LinkFields, type Side } from './link.js';
 import type { Path } from './problem.js';
+import type { ScenarioQueue } from './queue.js';
 import type { Resolved } from './schema.js';
 
 /** @param needs places the complaint relies on: it is not made when one of them could not be read */
@@ -64,4 +64,4 @@ export function checkLink(fields: LinkFields, topology: Resolved['topology'], pa
 }
 
 /** The queue of a direction that has a rate. */
-export const queueOf = (fields: LinkFields, side: Side): PlanQueue => sideOf(fields.queue, side) ?? { kind: 'pfifo', in: 'kernel', params: {} };
+export const queueOf = (fields: LinkFields, side: Side): ScenarioQueue => sideOf(fields.queue, side) ?? { kind: 'pfifo', in: 'kernel', params: {} };

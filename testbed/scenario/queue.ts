@@ -12,6 +12,12 @@ import { newMap, type Data, type DataMap } from './data.js';
 import { expectation, explain, onlyExpected } from './explain.js';
 import { enumerate, suggestion } from './names.js';
 
+/** A queue as a scenario has it. */
+export interface ScenarioQueue extends PlanQueue {
+  /** The file itself says `in: kernel`: there it stays, whatever the kernel lacks. */
+  readonly keptInKernel?: true;
+}
+
 /** Every name `kind` may have, in order. */
 export function queueKinds(): string[] {
   return [...new Set([...qdiscs.keys(), ...aqms.keys()])].sort();
@@ -42,7 +48,7 @@ const zTc = z.union([
 const zKindName = z.string({ error: 'expected the name of a queue discipline, such as codel' });
 const zPlace = z.enum(['kernel', 'daemon']);
 
-const zQueueName = zKindName.transform((kind, context): PlanQueue => resolveQueue(kind, {}, undefined, context));
+const zQueueName = zKindName.transform((kind, context): ScenarioQueue => resolveQueue(kind, {}, undefined, context));
 
 type Context = z.core.$RefinementCtx<unknown>;
 
@@ -82,9 +88,9 @@ const zQueueMap = z.looseObject({
   kind: zKindName.optional().meta({ description: "Name of the queue discipline: tc's where Linux has it." }),
   in: zPlace.optional().meta({ description: 'kernel (a qdisc) or daemon (the userspace bottleneck). Default: kernel where Linux has it.' }),
   tc: zTc.optional().meta({ description: "Raw tc words, for a qdisc that has no parameters here; kernel only." }),
-}).transform((map, context): PlanQueue => {
+}).transform((map, context): ScenarioQueue => {
   const { kind, in: place, tc, ...params } = map;
-  const give = (message: string, path: string[]): PlanQueue => {
+  const give = (message: string, path: string[]): ScenarioQueue => {
     context.addIssue({ code: 'custom', message, path });
     return z.NEVER;
   };
@@ -100,7 +106,7 @@ const zQueueMap = z.looseObject({
     return give(`expected kind: the name of a queue discipline, such as codel${near ? `; ${near.trim()}` : ''}`, ['kind']);
   }
   if (kind === 'raw') return give('expected tc: "…" with the words of the qdisc', ['tc']);
-  return resolveQueue(kind, params, place, context, ['kind']);
+  return { ...resolveQueue(kind, params, place, context, ['kind']), ...(place === 'kernel' ? { keptInKernel: true } : {}) };
 });
 
 export const zQueue = z.union([zQueueName, zQueueMap]).meta({ id: 'Queue', title: 'Queue discipline' });

@@ -50,6 +50,8 @@ export class Connection {
   #sftp: Promise<SFTPWrapper> | undefined;
 
   private constructor(readonly target: SshTarget, private readonly client: ssh2.Client) {
+    // One listener a transfer that is under way: sftp reads several pieces of a file at once.
+    client.setMaxListeners(0);
     client.on('error', (error) => { this.#lost ??= error.message; });
     client.on('close', () => { if (!this.#closed) this.#lost ??= 'the connection was closed'; });
   }

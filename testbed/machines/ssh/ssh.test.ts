@@ -1,22 +1,14 @@
 /** The machine ssh against a real sshd on loopback, with keys and known_hosts of its own. */
 
 import assert from 'node:assert/strict';
-import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import * as fs from 'node:fs';
-import * as net from 'node:net';
 import * as os from 'node:os';
 import * as path from 'node:path';
-import { findProgram } from '../../../kernel/project.js';
 import { assertWentThrough, eventually, Place, runJson, skip, type Ended } from '../../testing/command.js';
+import type { Plan } from '../../plan/plan.js';
 import { mayUseNamespaces } from '../local.js';
+import { noSshd, PrivateSshd } from '../../testing/private-sshd.js';
 import { readRemoteRun } from './remote-run.js';
-
-const freePort = (): Promise<number> => new Promise((resolve) => {
-  const server = net.createServer().listen(0, '127.0.0.1', () => {
-    const { port } = server.address() as net.AddressInfo;
-    server.close(() => { resolve(port); });
-  });
-});
 
 /** Two hosts a side through a queue that every kernel has; no delay, which needs netem. */
 const scenario = (durationS: number): string => `name: remote
@@ -32,42 +24,18 @@ describe('the machine ssh', function () {
   this.timeout(180_000);
   let place: Place;
   let port = 0;
-  let server: ChildProcess;
-  const sshd = findProgram('sshd');
-
-  const listen = async (): Promise<void> => {
-    server = spawn(sshd!, ['-D', '-e', '-f', place.path('sshd.conf')], { stdio: 'ignore' });
-    await eventually('sshd listens', () => {
-      try {
-        execFileSync('ssh-keyscan', ['-T', '2', '-p', String(port), '127.0.0.1'], { stdio: ['ignore', 'pipe', 'ignore'] });
-        return true;
-      } catch {
-        return false;
-      }
-    }, 20_000);
-  };
-  /** sshd and its sessions, as a network that fails takes them away. */
-  const cutOff = async (): Promise<void> => {
-    const children = fs.readdirSync('/proc').filter((pid) => /^\d+$/.test(pid) && statusOf(pid, 'PPid') === String(server.pid));
-    server.kill('SIGKILL');
-    for (const pid of children) for (const each of [...fs.readdirSync('/proc').filter((one) => /^\d+$/.test(one) && statusOf(one, 'PPid') === pid && /sshd/.test(statusOf(one, 'Name'))), pid]) process.kill(Number(each), 'SIGKILL');
-    await eventually('sshd is gone', () => server.exitCode !== null || server.signalCode !== null, 10_000);
-  };
+  let server: PrivateSshd;
 
   before(async function () {
-    if (sshd === null || findProgram('ssh-keygen') === null) skip(this, 'no sshd: apt-get install openssh-server');
+    const reason = noSshd();
+    if (reason !== null) skip(this, reason);
     if (!mayUseNamespaces()) skip(this, 'a run on the remote kernel needs the right to make network namespaces');
     place = new Place();
-    port = await freePort();
-    fs.mkdirSync('/run/sshd', { recursive: true });
-    for (const name of ['host', 'user', 'other']) execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', place.path(name)]);
-    place.write('sshd.conf', ['Port ' + port, 'ListenAddress 127.0.0.1', `HostKey ${place.path('host')}`, `AuthorizedKeysFile ${place.path('user.pub')}`, 'StrictModes no', 'PidFile none',
-      'PasswordAuthentication no', 'KbdInteractiveAuthentication no', 'UsePAM no', 'PermitRootLogin yes', 'Subsystem sftp internal-sftp', ''].join('\n'));
-    await listen();
-    const line = `[127.0.0.1]:${port} ${fs.readFileSync(place.path('host.pub'), 'utf8')}`;
-    place.write('home/.ssh/known_hosts', line);
+    server = await PrivateSshd.start(place.folder);
+    port = server.port;
+    place.write('home/.ssh/known_hosts', server.known());
     place.write('stranger/.ssh/known_hosts', '');
-    place.write('changed/.ssh/known_hosts', `[127.0.0.1]:${port} ${fs.readFileSync(place.path('other.pub'), 'utf8')}`);
+    place.write('changed/.ssh/known_hosts', server.known('other'));
     place.write('testbed.config.yaml', `machines:
   loop: { ssh: "${os.userInfo().username}@127.0.0.1:${port}", key: ${place.path('user')} }
   wrong-key: { ssh: "${os.userInfo().username}@127.0.0.1:${port}", key: ${place.path('other')} }
@@ -77,7 +45,7 @@ describe('the machine ssh', function () {
     place.write('long.yaml', scenario(12));
   });
   after(async () => {
-    if (server?.exitCode === null) await cutOff();
+    await server?.cutOff();
     place?.remove();
   });
 
@@ -105,6 +73,32 @@ describe('the machine ssh', function () {
     assert.deepEqual(namespaces(), before);
     assert.equal(readRemoteRun(dir), null, 'nothing waits there');
     assert.deepEqual(fs.readdirSync(path.join(os.userInfo().homedir, '.cache', 'testbed', 'remote')), []);
+  });
+
+  it('runs a delay and an AQM there, from the userspace bottleneck where the kernel lacks them, and says so', async () => {
+    place.write('aqm.yaml', scenario(2).replace('{ kind: pfifo, limit: 50 }', '{ kind: fq_codel }').replace('cc: reno', 'cc: reno, rtt: 40ms').replace('measure:', 'probes: { ping: { from: S[0], to: D[0], interval: 20ms } }\nmeasure:'));
+    for (const [out, words] of [['as-it-is', []], ['daemon', ['--queues', 'daemon']]] as const) {
+      const ended = await place.testbed(['run', place.path('aqm.yaml'), '--machine', 'loop', '--out', place.path(out), '--no-report', ...words], { env: home() });
+      const dir = place.run(out);
+      assertWentThrough(dir, ended);
+      const { links } = JSON.parse(fs.readFileSync(path.join(dir, 'raw', 'plan.json'), 'utf8')) as Plan;
+      const inDaemon = links.find(({ name }) => name === 'BL')!.forward.queue!.in === 'daemon';
+      if (out === 'daemon') assert.ok(inDaemon && !ended.stderr.includes('lacks'), ended.stderr);
+      else assert.equal(inDaemon, /in user space: queues and delays come from the daemon, as ssh:\S+ lacks qdisc /.test(ended.stderr), ended.stderr);
+      const metrics = JSON.parse(fs.readFileSync(path.join(dir, 'metrics.json'), 'utf8')) as { probes: { ping: { rttMs: { p5: number } } } };
+      assert.ok(metrics.probes.ping.rttMs.p5 >= 40, `${metrics.probes.ping.rttMs.p5} ms`);
+    }
+  });
+
+  it('refuses what the scenario itself keeps in a kernel that lacks it', async function () {
+    const { Local } = await import('../local.js');
+    const text = scenario(2).replace('{ kind: pfifo, limit: 50 }', '{ kind: dualpi2, in: kernel }');
+    const { compiled } = await import('../../rules/altered.js');
+    if ((await new Local().check(compiled(place, text, 'real'), 'real')).length === 0) skip(this, 'this kernel has dualpi2');
+    place.write('kept.yaml', text);
+    const { code, stderr } = await run('loop', 'kept.yaml', 'refused');
+    assert.equal(code, 3, stderr);
+    assert.match(stderr, /qdisc dualpi2 \(queue of BL\)/);
   });
 
   for (const [what, env, machine, message] of [
@@ -145,14 +139,14 @@ describe('the machine ssh', function () {
     const before = namespaces();
     const started = place.start(['run', place.path('long.yaml'), '--machine', 'loop', '--out', place.path('lost'), '--no-report'], { env: { ...home(), TESTBED_SSH_ATTEMPTS: '1' } });
     await eventually('traffic', () => agentText(place, 'lost').includes('"phase":"traffic"') || started.child.exitCode !== null);
-    await cutOff();
+    await server.cutOff();
     const { code, stderr } = await started.ended;
     assert.equal(code, 1, stderr);
     assert.match(stderr, /cannot be reached|was lost/);
     assert.match(stderr, /testbed fetch /);
     const dir = place.run('lost');
     assert.equal(runJson(dir).status, 'failed');
-    await listen();
+    await server.listen();
     const fetched = await place.testbed(['fetch', dir, '--no-report'], { env: home() });
     assertWentThrough(dir, fetched);
     assert.ok(fs.existsSync(path.join(dir, 'metrics.json')));
@@ -186,11 +180,3 @@ const agentText = (place: Place, out: string): string => {
   const file = dir === undefined ? '' : path.join(dir, 'raw', 'agent.jsonl');
   return fs.existsSync(file) ? fs.readFileSync(file, 'utf8') : '';
 };
-
-function statusOf(pid: string, field: string): string {
-  try {
-    return new RegExp(`^${field}:\\s*(.*)$`, 'm').exec(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? '';
-  } catch {
-    return '';
-  }
-}

@@ -12,7 +12,7 @@ export class Ssh implements Machine {
   readonly #checked = new Map<string, Promise<readonly Missing[]>>();
 
   constructor(readonly target: SshTarget, private readonly options: SshOptions = {}) {
-    this.info = { name: formatTarget(target), kernel: null, clocks: ['real'] };
+    this.info = { name: formatTarget(target), kernel: null, clocks: ['real'], givenKernel: true };
   }
 
   async check(plan: Plan, clock: 'virtual' | 'real', hosts: HostsKind = 'netns'): Promise<readonly Missing[]> {
