@@ -76,7 +76,7 @@ export async function chooseMachine(name: string, plans: readonly Plan[], clock:
     const machine = openMachine(name, options);
     const used = clock ?? (machine.info.clocks.includes('virtual') ? 'virtual' : 'real');
     const missing = await checkAll(machine, plans, used, options);
-    if (missing.length > 0) throw new UserError(`${machine.info.name} cannot run this:\n${list(missing)}`, 3);
+    if (missing.length > 0) throw new UserError(`${machine.info.name} cannot run this; it lacks:\n${list(missing)}`, 3);
     return { machine, clock: used, notLocal: [] };
   }
   const local = openMachine('local', options);
