@@ -73,7 +73,7 @@ export function register(program: Command): void {
     })
     .option('--json', 'statistics as one JSON object a second')
     .option('--config <file>', "a plan's bottleneck as `testbed plan --format sh` has it, in the network namespace of its wires")
-    .addHelpText('after', "\nExample: testbed daemon --in eth1 --out eth2 --rate 20mbit --queue 'codel target 5ms'\nEnds with Ctrl-C and leaves everything as it was; after a crash the packets flow past it, and `testbed clean` removes its rules.\n")
+    .addHelpText('after', "\nExample:\n  testbed daemon --in eth1 --out eth2 --rate 20mbit --queue 'codel target 5ms'\nEnds with Ctrl-C and leaves everything as it was. After a crash the packets flow\npast it, and `testbed clean` removes its rules.\n")
     .action(async (options: Options) => { process.exitCode = options.config === undefined ? await runDaemon(options) : await runConfig(options.config, options.json === true); });
 }
 

@@ -77,10 +77,12 @@ export function row(entry: Listed): Row {
   for (const { status } of runs) statuses.set(status, (statuses.get(status) ?? 0) + 1);
   const seeds = [...new Set(runs.flatMap(({ seed }) => (seed === null ? [] : [seed])))].sort((a, b) => a - b);
   const varies = distinct(runs.flatMap((run) => Object.keys(run.varied)));
+  // A run that still goes on may not know its kernel yet: its machine is told with the others'.
+  const machines = distinct(runs.map(({ machine, kernel }) => (machine === null ? null : `${machine}${kernel === null ? '' : ` ${kernel}`}`)));
   return {
     id: entry.id,
     scenario: distinct(runs.map(({ scenario }) => scenario)).join(', ') || '?',
-    machine: distinct(runs.map(({ machine, kernel }) => (machine === null ? null : `${machine}${kernel === null ? '' : ` ${kernel}`}`))).join(', '),
+    machine: machines.filter((name) => !machines.some((other) => other.startsWith(`${name} `))).join(', '),
     varied: entry.set ? varies.map((key) => `${key} × ${new Set(runs.map((run) => run.varied[key])).size}`).join(', ') : formatVaried(runs[0]!.varied),
     seeds: seeds.length > 4 ? `${seeds.slice(0, 3).join(',')}…${seeds.at(-1)}` : seeds.join(','),
     status: statuses.size === 1 && !entry.set ? [...statuses.keys()][0]! : [...statuses].sort().map(([status, count]) => `${count} ${status}`).join(', '),

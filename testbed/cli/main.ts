@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /** The command line: one thin file a command, loaded only when it is the one that runs (start-up time is part of every run). */
 
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, Help } from 'commander';
 import { UserError } from '../errors.js';
 import { watchOutput } from '../run/closed-output.js';
 import { systemMessage } from '../run/system-error.js';
@@ -39,6 +39,7 @@ async function main(words: readonly string[]): Promise<number> {
     .description('Network-emulation test bed: says whether a simulator says what a real Linux kernel does.')
     .version(version)
     .showHelpAfterError('(see: testbed --help)')
+    .configureHelp({ optionDescription: (option) => new Help().optionDescription(option).replace(' (default: [])', '') }) // of options that may be repeated
     .exitOverride();
   const name = words.find((word) => !word.startsWith('-'));
   const command = name !== undefined && Object.hasOwn(commands, name) ? commands[name] : undefined;

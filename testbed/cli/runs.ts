@@ -89,7 +89,8 @@ export function resolveRun(name: string, resultsDir: string): Found {
   const part = name.slice(slash + 1);
   const inside = match.runs.filter((run) => run.id.slice(match.id.length + 1).startsWith(part));
   const one = inside.find((run) => run.id.slice(match.id.length + 1) === part) ?? (inside.length === 1 ? inside[0] : undefined);
-  if (!match.set || one === undefined) {
+  if (!match.set) throw new UserError(`no run ${JSON.stringify(part)} in ${match.id}: that is one run, not a set${beginning === 'last' ? ' (`last` is what was started last)' : ''}; give it without ${JSON.stringify(`/${part}`)}, or name a set (testbed list shows all)`);
+  if (one === undefined) {
     throw new UserError(`${inside.length > 1 ? 'several runs' : 'no run'} ${JSON.stringify(part)} in ${match.id}; near: ${nearest(part, match.runs.map((run) => run.id.slice(match.id.length + 1))).join(', ')}`);
   }
   return { id: one.id, dir: one.dir, runs: [one], set: false, started: one.run?.started ?? '' };

@@ -84,7 +84,7 @@ const smallest = 0.001;
 function figuresSection(one: CellComparison, names: readonly [string, string]): string {
   const shown = one.figures.filter((figure) => !isEmpty(figure) && (isHeadline(figure) || (figure.verdict === 'outside' && figure.role === 'figure' && isMaterial(smallest)(figure))));
   const small = one.figures.filter((figure) => figure.verdict === 'outside' && figure.role === 'figure' && !shown.includes(figure)).length;
-  const note = small === 0 ? '' : `<p class="dim">${plural(small, 'more figure is', 'more figures are')} outside the noise by less than ${formatPercent(smallest)} of the reference: see every figure.</p>`;
+  const note = small === 0 ? '' : `<p class="dim">${plural(small, 'more figure is', 'more figures are')} outside the noise, but with a difference below ${formatPercent(smallest)} of the reference: see every figure.</p>`;
   const all = one.figures.filter((figure) => !(figure.reference.n === 0 && figure.other.n === 0));
   const parts = [...new Set(all.map(({ figure }) => partOf(figure)))];
   const different = one.measuredDifferently.length === 0 ? '' : `<div class="state warn"><strong>Measured in different ways</strong><ul>${one.measuredDifferently.slice(0, 12).map(({ figure, reference, other }) => `<li>${escapeHtml(figureName(figure))}: ${escapeHtml(reference)} / ${escapeHtml(other)}</li>`).join('')}</ul></div>`;

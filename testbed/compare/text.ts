@@ -84,7 +84,7 @@ function figureTable(one: CellComparison, [a, b]: readonly [string, string], { a
   const table = [build(interval, noise), build(false, noise)].find(fits) ?? build(false, false);
   const hidden = told.length - shown.length;
   const small = outside.filter((figure) => !shown.includes(figure)).length;
-  const about = !noise ? '' : small === 0 ? ', none outside the noise' : `, ${small} of them outside the noise by less than ${formatPercent(atLeast)}`;
+  const about = !noise ? '' : small === 0 ? ', none outside the noise' : `, ${small} of them outside the noise, but with a difference below ${formatPercent(atLeast)}`;
   return [table, hidden > 0 ? pc.dim(`${formatCount(hidden)} more figures${about}: --all`) : ''].filter((part) => part !== '').join('\n');
 }
 

@@ -29,7 +29,7 @@ function shortTime(ms: number): string {
   return size >= 0.1 || size === 0 ? formatMs(ms) : size >= 1e-3 ? `${formatNumber(ms * 1e3)} µs` : `${formatNumber(ms * 1e6)} ns`;
 }
 export const formatRelative = (value: number | null): string => (value === null ? dash : signed(formatPercent(value), value, true));
-const signed = (text: string, value: number, sign: boolean): string => (sign && value > 0 ? `+${text}` : text).replace('-', '−');
+const signed = (text: string, value: number, sign: boolean): string => (sign && value > 0 ? `+${text}` : text).replace(/^-/, '−'); // the sign alone: an exponent keeps its hyphen, as in figures without a sign
 
 export const formatInterval = (unit: Unit, interval: readonly [number, number] | null): string =>
   interval === null ? dash : formatRange(formatDifference(unit, interval[0]), formatDifference(unit, interval[1]));

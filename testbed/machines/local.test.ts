@@ -132,7 +132,7 @@ describe('the choice of a machine', () => {
   });
 
   it('refuses a named machine that lacks something, with all of it', async () => {
-    await assert.rejects(chooseMachine('uml:nowhere', [emptyPlan()], undefined), /uml:nowhere cannot run this:\n {2}UML kernel nowhere\n {4}→ /);
+    await assert.rejects(chooseMachine('uml:nowhere', [emptyPlan()], undefined), /uml:nowhere cannot run this; it lacks:\n {2}UML kernel nowhere\n {4}→ /);
     await assert.rejects(chooseMachine('local', [emptyPlan()], 'virtual'), /virtual time on the local kernel/);
   });
 

@@ -93,7 +93,7 @@ export async function chooseMachine(name: string, plans: readonly Plan[], clock:
     const missing = await checkAll(machine, plans, used, options);
     if (missing.length === 0) return { machine, clock: used, notLocal: [], stoodInFor: [] };
     const left = await withStandIn(machine, used, options) ?? missing;
-    if (left.length > 0) throw new UserError(`${machine.info.name} cannot run this:\n${list(left)}`, 3);
+    if (left.length > 0) throw new UserError(`${machine.info.name} cannot run this; it lacks:\n${list(left)}`, 3);
     return { machine, clock: used, notLocal: [], stoodInFor: missing };
   }
   const local = openMachine('local', options);

@@ -205,7 +205,7 @@ async function judgeExactly(base: Judged, how: ExactKind, rehash: boolean, given
   const verdict = agrees(outcome) ? 'agree' : 'disagree';
   const strangers = buckets?.strangers ?? 0;
   if (verdict === 'disagree' && strangers > 0) {
-    return { ...base, verdict: 'not judged', reason: `${strangers} packets belong to no flow of the plan (iperf3's control connections, say), so their queue is not known, and the replay does not agree with them in one of their own; give the traffic tool: builtin` };
+    return { ...base, verdict: 'not judged', reason: `${strangers} packets belong to no flow of the plan (iperf3's control connections, say), so their queue is not known, and the replay does not agree with them in one of their own; set "tool: builtin" for the traffic in the scenario` };
   }
   if (outcome.randomNumbers > 0) return { ...base, verdict: 'not judged', reason: `ours drew ${outcome.randomNumbers} random numbers` };
   return {

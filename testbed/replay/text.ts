@@ -34,14 +34,18 @@ function row(result: ReplayResult, verdict: Verdict): string[] {
 
 /** All verdicts as a table for the terminal, then what is to be said of each. */
 export function replayText(results: readonly ReplayResult[]): string {
-  const table = new Table({ head: [...columns], style: { head: [], border: [] } });
+  const rows: string[][] = [];
   const remarks: string[] = [];
   for (const result of results) {
     for (const verdict of result.verdicts) {
-      table.push(row(result, verdict));
+      rows.push(row(result, verdict));
       remarks.push(...remarksOn(result, verdict));
     }
   }
+  // Columns that no row fills (chance, say) only take room.
+  const filled = [...columns.keys()].filter((index) => rows.length === 0 || rows.some((cells) => cells[index] !== ''));
+  const table = new Table({ head: filled.map((index) => columns[index]!), style: { head: [], border: [] }, chars: { mid: '', 'left-mid': '', 'mid-mid': '', 'right-mid': '' } });
+  table.push(...rows.map((cells) => filled.map((index) => cells[index]!)));
   return [table.toString(), ...remarks].join('\n');
 }
 

@@ -8,6 +8,7 @@ import * as path from 'node:path';
 import { UserError } from '../errors.js';
 import { readRunJson, writeJsonAtomically } from '../records/run-json.js';
 import { replayRun, type Verdict } from '../replay/replay.js';
+import { formatCount } from '../report/format.js';
 import { codeVersion } from './code-version.js';
 import type { ReplayVerdict } from './validation.js';
 
@@ -45,8 +46,8 @@ function summarise(verdicts: readonly Verdict[]): ReplayVerdict | null {
   const told = judged.map((verdict) => {
     const where = judged.length > 1 ? `${verdict.bottleneck}${verdict.judged === verdict.kind ? '' : ` as ${verdict.judged}`}: ` : '';
     const { outcome } = verdict;
-    if (verdict.method === 'exact') return `${where}${verdict.outcome.departures + verdict.outcome.kernelDrops} decisions, ${verdict.outcome.differentDepartures + verdict.outcome.differentFates + verdict.outcome.differentMarks} differ`;
-    return `${where}${outcome.arrivals} packets, ${verdict.outcome.signals} drops or marks by chance where ${Math.round(verdict.outcome.expected)} are expected (z ${verdict.outcome.z.toFixed(1)}), ${verdict.outcome.different} decisions differ`;
+    if (verdict.method === 'exact') return `${where}${formatCount(verdict.outcome.departures + verdict.outcome.kernelDrops)} decisions, ${formatCount(verdict.outcome.differentDepartures + verdict.outcome.differentFates + verdict.outcome.differentMarks)} differ`;
+    return `${where}${formatCount(outcome.arrivals)} packets, ${formatCount(verdict.outcome.signals)} drops or marks by chance where ${formatCount(verdict.outcome.expected)} are expected (z ${verdict.outcome.z.toFixed(1)}), ${formatCount(verdict.outcome.different)} decisions differ`;
   });
   return { status: judged.some(({ verdict }) => verdict === 'disagree') ? 'fail' : 'pass', message: told.join('; ') };
 }
