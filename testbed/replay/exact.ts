@@ -161,6 +161,14 @@ export async function replayExactly(request: ExactRequest): Promise<ExactOutcome
         }
       }
       if (ecn === CE && arrivals.ecn(sent) !== CE) { kernelMarks++; fates.set(sent, KERNEL_MARKED); }
+      if (ours !== null && ours.seq !== sent && ours.keyLo === lo && ours.keyHi === hi) {
+        // Two packets that nothing tells apart (resets that answer a closed flow are such): which of them the kernel sent is a matter of names.
+        if ((fates.get(sent) & WE_DROPPED) !== 0) {
+          fates.clear(sent, WE_DROPPED);
+          fates.set(ours.seq, WE_DROPPED);
+        }
+        ours.seq = sent;
+      }
       if (ours !== null) {
         fates.set(ours.seq, WE_SENT | (ours.marked ? WE_MARKED : 0));
         if (ours.marked) ourMarks++;

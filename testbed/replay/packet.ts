@@ -59,4 +59,5 @@ export class Fates {
   }
   get(seq: number): number { return this.bytes[seq]!; }
   set(seq: number, bits: number): void { this.bytes[seq]! |= bits; }
+  clear(seq: number, bits: number): void { this.bytes[seq]! &= ~bits; }
 }
