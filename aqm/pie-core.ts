@@ -82,6 +82,10 @@ export class PieVars {
   get prob(): number {
     return (this.probHigh * B + this.probLow) / 2 ** 56;
   }
+  /** The same as tc shows it: pie_dump() shifts the 56 bits left by 8 into 64, so a probability above 1, which nothing prevents, comes out modulo 1. */
+  get dumpedProb(): number {
+    return ((this.probHigh % B) * B + this.probLow) / 2 ** 56;
+  }
   /** Drop probability at most `bound`? */
   atMost(bound: Constant): boolean {
     return !(bound.high < this.probHigh || (bound.high === this.probHigh && bound.low < this.probLow));

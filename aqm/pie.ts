@@ -81,8 +81,13 @@ class Pie extends Discipline {
     this.timerNs = nowNs + this.periodNs;
   }
 
+  /** What an arrival faces, 0 … 1: the state shows it modulo 1. */
+  get dropProbability(): number {
+    return Math.min(1, this.vars.prob);
+  }
+
   override readState(into: Float64Array): void {
-    into[0] = this.vars.prob;
+    into[0] = this.vars.dumpedProb;
     into[1] = Math.floor((this.vars.qdelay * 64) / 1000) * 1000;
     // bytes/s, as pie_dump_stats() unscales it
     into[2] = Math.floor((this.vars.avgDqRate * 15_625_000) / 256);

@@ -93,7 +93,9 @@ export async function kernelFates(source: EventSource): Promise<KernelFates> {
         pending.push(chunk.keyLo[i]!, chunk.keyHi[i]!, seq);
         continue;
       }
-      const seq = pending.shift(chunk.keyLo[i]!, chunk.keyHi[i]!);
+      // Of packets that nothing tells apart, one that arrived before what has left already cannot be the one that leaves now: it was dropped.
+      let seq = pending.shift(chunk.keyLo[i]!, chunk.keyHi[i]!);
+      while (seq >= 0 && seq < decided) seq = pending.shift(chunk.keyLo[i]!, chunk.keyHi[i]!);
       if (seq < 0) continue;
       fates.set(seq, SENT | (chunk.ecn[i] === CE && arrivedCe.get(seq) === 0 ? MARKED : 0));
       decided = Math.max(decided, seq + 1);

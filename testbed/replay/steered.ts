@@ -75,6 +75,7 @@ export const steerByProb: Steer = (kind, params, context, startNs) => {
     },
     faced() {
       if (!asked) return NaN;
+      if ('dropProbability' in queue && typeof queue.dropProbability === 'number') return queue.dropProbability;
       queue.readState(state, startNs);
       return state[column]!;
     },
