@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { QueueDiscipline } from './aqm.js';
 import { PieVars, percentOfMax, TENTH_OF_MAX, type PieParams } from './pie-core.js';
 import { context, create, keyOf, packet, randomSource, refusal, runTimers, stateOf } from './testing/packets.js';
 
@@ -158,7 +159,7 @@ describe('PIE', () => {
     for (let step = 0; step < 12_000; step++) {
       const nowNs = step * 500_000;
       runTimers(queue, nowNs);
-      const prob = stateOf('pie', queue, nowNs)['prob']!;
+      const prob = (queue as QueueDiscipline & { readonly dropProbability: number }).dropProbability; // the state shows it modulo 1
       const arrival = packet({ ecn: 2 });
       ctx.drops.length = 0;
       queue.enqueue(arrival, nowNs);
@@ -171,6 +172,27 @@ describe('PIE', () => {
       if (step % 2 === 0) queue.dequeue(nowNs);
     }
     assert.ok(marksBelow > 0 && dropsBelow === 0 && dropsAbove > 0, `${marksBelow} ${dropsBelow} ${dropsAbove}`);
+  });
+
+  it('shows a probability above 1 modulo 1, as tc does, and drops every packet then', () => {
+    const ctx = context();
+    const queue = create('pie', { limit: 10_000 }, ctx) as QueueDiscipline & { readonly dropProbability: number };
+    let above = 0;
+    for (let step = 0; step < 12_000; step++) {
+      const nowNs = step * 500_000;
+      runTimers(queue, nowNs);
+      ctx.drops.length = 0;
+      const [faced, shown] = [queue.dropProbability, stateOf('pie', queue, nowNs)['prob']!];
+      const spared = queue.backlogBytes <= 2 * 1514; // two packets are always let in
+      queue.enqueue(packet({}), nowNs);
+      if (faced === 1 && !spared) {
+        above++;
+        assert.ok(shown < 1);
+        assert.equal(ctx.drops.length, 1);
+      } else if (faced < 1) assert.equal(faced, shown);
+      if (step % 2 === 0) queue.dequeue(nowNs);
+    }
+    assert.ok(above > 0);
   });
 
   it('refuses a target or an update time of 0 and gains out of range', () => {
