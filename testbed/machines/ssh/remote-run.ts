@@ -122,31 +122,31 @@ export async function bringRecords(connection: Connection, run: RemoteRun, runDi
   const files = (await connection.list(there)) ?? [];
   const all = files.reduce((sum, { size }) => sum + size, 0);
   let done = 0;
-  for (const { name, size } of files) {
-    if (name.includes('/') || name === '.' || name === '..') continue;
-    const file = path.join(raw, name);
-    let from = existsSync(file) ? statSync(file).size : 0;
-    if (from > size) from = 0;
-    const out = createWriteStream(file, { flags: from === 0 ? 'w' : 'a' });
+  /** The bytes [from, size) of one file to the end of what is here; all of it for `from` 0. */
+  const bring = async (name: string, from: number, size: number): Promise<void> => {
+    const out = createWriteStream(path.join(raw, name), { flags: from === 0 ? 'w' : 'a' });
     const failed = once(out, 'error').then(([error]) => { throw error; });
     failed.catch(() => undefined);
     await Promise.race([failed, connection.read(path.posix.join(there, name), from, size, (chunk) => { out.write(chunk); onBytes(done += chunk.length, all); })]);
-    done += from;
     out.end();
     await Promise.race([failed, once(out, 'close')]);
+  };
+  for (const { name, size } of files) {
+    if (name.includes('/') || name === '.' || name === '..') continue;
+    const file = path.join(raw, name);
+    const here = existsSync(file) ? statSync(file).size : 0;
+    const from = here > size ? 0 : here;
+    await bring(name, from, size);
+    done += from;
   }
   const sums = new Map((await must(connection, ['sh', '-c', 'cd "$1" && sha256sum -- *', 'sums', there])).split('\n').flatMap((line): [string, string][] => {
     const match = /^([0-9a-f]{64}) [ *](.*)$/.exec(line);
     return match ? [[match[2]!, match[1]!]] : [];
   }));
-  for (const { name } of files) {
+  for (const { name, size } of files) {
     if (sums.get(name) === (await sha256(path.join(raw, name)))) continue;
-    // Once more from its start.
-    const { size } = (await connection.list(there))!.find((each) => each.name === name)!;
-    const out = createWriteStream(path.join(raw, name));
-    await connection.read(path.posix.join(there, name), 0, size, (chunk) => { out.write(chunk); });
-    out.end();
-    await once(out, 'close');
+    done -= size;
+    await bring(name, 0, size); // once more from its start
     if (sums.get(name) !== (await sha256(path.join(raw, name)))) throw new UserError(`${formatTarget(run.target)}: ${there}/${name} arrives changed; it is kept there`, 1);
   }
   await connection.exec(['rm', '-rf', run.folder]);
