@@ -1,6 +1,6 @@
 /**
  * The figures at the end of a run or a set, for a terminal of 80 columns. Colour only adds to what the words say,
- * and is left out when NO_COLOR is set or the output is no terminal (picocolors decides).
+ * and is left out when NO_COLOR is set, or when the output is no terminal and CI is not set (picocolors decides).
  */
 
 import Table from 'cli-table3';
