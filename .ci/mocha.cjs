@@ -2,10 +2,6 @@
 const { readdirSync } = require('node:fs');
 const path = require('node:path');
 
-// Tests read what the program prints: without colour, also where CI is set or a terminal looks on (picocolors reads these at start).
-process.env.NO_COLOR = '1';
-delete process.env.FORCE_COLOR;
-
 const slow = [/^kernel\//, /^testbed\/machines\//, /^testbed\/cli\//, /^testbed\/rules\//];
 
 function* testsBelow(folder) {

@@ -6,6 +6,7 @@ import { diagnose } from './doctor.js';
 import { mkdtempSync, rmSync } from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
+import { stripVTControlCharacters } from 'node:util';
 
 describe('testbed doctor', () => {
   it('says of every machine whether it is usable, and if not why and what to do', async () => {
@@ -26,7 +27,7 @@ describe('testbed doctor', () => {
       process.env['DOCKER_HOST'] = `unix://${path.join(empty, 'nobody')}`;
       const diagnosis = await diagnose();
       assert.deepEqual([diagnosis.containers.engine, diagnosis.containers.image], [null, null]);
-      assert.match(render(diagnosis), /Hosts in containers\n.*does not answer at .*nobody/);
+      assert.match(stripVTControlCharacters(render(diagnosis)), /Hosts in containers\n.*does not answer at .*nobody/);
     } finally {
       if (before === undefined) delete process.env['DOCKER_HOST'];
       else process.env['DOCKER_HOST'] = before;

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { stripVTControlCharacters } from 'node:util';
 import fc from 'fast-check';
 import type { JudgedLine } from '../expect/judge.js';
 import { cell, figure, validation } from './fixture.js';
@@ -103,7 +104,7 @@ describe('tables of a validation', () => {
     for (const block of table.split('\n\n').filter((part) => part.startsWith('|'))) assert.equal(new Set(block.trim().split('\n').map((line) => line.replaceAll('\\|', '').split('|').length)).size, 1, block);
   });
   it('name in a line what is furthest off', () => {
-    assert.match(cellLine(outcome.cells[1]!), /grid \(queue=red\): fail, BL queueing, median 9 ms \/ 5 ms \(\+80 %, 4 × tolerance\); BL.utilisation >= 0.95/);
+    assert.match(stripVTControlCharacters(cellLine(outcome.cells[1]!)), /grid \(queue=red\): fail, BL queueing, median 9 ms \/ 5 ms \(\+80 %, 4 × tolerance\); BL.utilisation >= 0.95/);
   });
 });
 
