@@ -278,6 +278,17 @@ const leanZod = {
   },
 };
 
+/** DuckDB's package asks Node for a whole diagnostic report to learn which C library this is; npm installs the program for that one only. */
+const duckdbAtOnce = {
+  name: 'duckdb-at-once',
+  setup(build) {
+    build.onResolve({ filter: /^@duckdb\/node-bindings$/ }, ({ path: name, importer }) => (importer === name ? { path: name, external: true } : { path: name, namespace: 'duckdb-at-once' }));
+    build.onLoad({ filter: /.*/, namespace: 'duckdb-at-once' }, () => ({
+      contents: `try { module.exports = require(\`@duckdb/node-bindings-\${process.platform}-\${process.arch}/duckdb.node\`); } catch { module.exports = require('@duckdb/node-bindings'); }`,
+    }));
+  },
+};
+
 async function compile() {
   const step = new Step('build');
   const folders = JSON.parse(readFileSync(at('tsconfig.json'), 'utf8')).include;
@@ -318,15 +329,23 @@ async function compile() {
     // The agent with what a remote machine is asked besides (machines/ssh); from there nobody goes on to a third machine.
     single('testbed/agent/remote.ts', 'remote.mjs', { alias: { zod: lean, ssh2: lean }, sourcemap: false }),
   ]);
-  // The command line in few files: reading some hundred modules one by one is a good part of a short run.
+  // The command line in one file: reading some hundred modules one by one is a good part of a short run. CommonJS, whose
+  // compiled code can be kept (bin/cached.cjs).
   rmSync(at('dist', 'bundle'), { recursive: true, force: true });
   await esbuild.build({
-    ...common, outdir: at('dist', 'bundle'), outbase: root, splitting: true, chunkNames: 'chunks/[name]-[hash]',
+    bundle: true, platform: 'node', format: 'cjs', target: 'node20', logLevel: 'error', sourcemap: true,
+    outdir: at('dist', 'bundle'), outbase: root,
     entryPoints: bundled.map((file) => at(...file.split('/'))),
+    define: { 'import.meta.url': 'urlOfBundle' },
+    banner: { js: "const urlOfBundle = require('node:url').pathToFileURL(__filename).href;" },
+    supported: { 'dynamic-import': false }, // what is loaded only when needed is in the same file, run when needed
     // Those with programs of their own beside them, and those that look for optional packages.
     external: ['koffi', '@duckdb/node-bindings', '@duckdb/node-bindings-*', 'esbuild', 'dockerode', 'ssh2'],
-    plugins: [leanZod],
+    plugins: [leanZod, duckdbAtOnce],
   });
+  // `build` tells builds apart: bin/cached.cjs.
+  const build = createHash('sha256').update(readFileSync(at('dist', 'bundle', 'testbed', 'cli', 'main.js'))).digest('hex').slice(0, 16);
+  writeFileSync(at('dist', 'bundle', 'package.json'), `${JSON.stringify({ type: 'commonjs', build })}\n`);
   writeFileSync(stamp, wanted);
   step.done(`${sources.length} files`);
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 // `npx testbed …`: the command line as set-up bundled it, or the compiled files where they are newer (a build by hand).
 import { statSync } from 'node:fs';
-import * as module from 'node:module';
+import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
 
 const url = (name) => new URL(`../dist/${name}`, import.meta.url);
 const changed = (name) => statSync(url(name), { throwIfNoEntry: false })?.mtimeMs ?? 0;
@@ -12,5 +13,10 @@ if (changed(bundle) === 0 && compiledAt === 0) {
   console.error('testbed is not built yet: npm run setup');
   process.exit(1);
 }
-module.enableCompileCache?.(); // Node's cache of compiled modules, from 22.1
-await import(url(changed(bundle) >= compiledAt ? bundle : compiled).href);
+process.on('beforeExit', () => process.exit()); // all is written: without taking the heap apart
+if (changed(bundle) >= compiledAt) {
+  const command = process.argv[2] ?? '';
+  createRequire(import.meta.url)('./cached.cjs').run(fileURLToPath(url('bundle')), 'testbed/cli/main.js', /^[a-z]+$/.test(command) ? command : 'any');
+} else {
+  await import(url(compiled).href);
+}

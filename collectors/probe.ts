@@ -108,7 +108,8 @@ class Probe {
     return (seconds - Number(start / 1_000_000_000n)) * 1e9 + this.box.control.getUint32(at + 8, true) - Number(start % 1_000_000_000n);
   }
 
-  private readonly onEcho = (_events: number, nowNs: number): void => {
+  private readonly onEcho = (): void => {
+    const nowNs = this.context.loop.wokeNs;
     const received = this.box.receive(this.echo);
     for (let i = 0; i < received; i++) {
       if (this.box.length(i) < sequenceBytes) continue;
@@ -127,7 +128,8 @@ class Probe {
     }
   };
 
-  private readonly onAnswer = (_events: number, nowNs: number): void => {
+  private readonly onAnswer = (): void => {
+    const nowNs = this.context.loop.wokeNs;
     const received = this.box.receive(this.source);
     for (let i = 0; i < received; i++) {
       if (this.box.length(i) < sequenceBytes) continue;

@@ -5,12 +5,12 @@
  */
 
 import { spawn } from 'node:child_process';
-import { chmodSync, closeSync, copyFileSync, openSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { closeSync, copyFileSync, openSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import * as path from 'node:path';
 import { UserError } from '../testbed/errors.js';
 import type { BootFolder } from './boot-folder.js';
 import type { Companions } from './preload.js';
-import { projectFile, projectRoot } from './project.js';
+import { projectRoot } from './project.js';
 
 /** Where the guest sees the run's raw folder. */
 export const guestRaw = '/run/testbed/raw';
@@ -70,9 +70,8 @@ const hidden = ['/tmp', '/run', '/dev'];
 /** @throws UserError when the kernel cannot be started at all */
 export function bootGuest(request: GuestRequest): Guest {
   const { folder } = request.boot;
-  copyFileSync(projectFile('kernel', 'guest-init.sh'), path.join(folder, 'init'));
-  chmodSync(path.join(folder, 'init'), 0o755);
-  copyFileSync(request.companions.poweroff, path.join(folder, 'poweroff'));
+  copyFileSync(request.companions.init, path.join(folder, 'init'));
+  copyFileSync(request.companions.thrifty, path.join(folder, 'thrifty.so'));
   copyFileSync(request.companions.patient, path.join(folder, 'patient.so'));
   symlinkSync(path.resolve(request.raw), path.join(folder, 'raw'));
   symlinkSync(projectRoot, path.join(folder, 'project'));

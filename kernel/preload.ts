@@ -1,7 +1,7 @@
 /**
  * The small programs that go with every kernel, compiled once per content into the cache: preload.so (preload.c, into
- * the UML process on the host), poweroff (poweroff.c, what a guest ends itself with) and patient.so (patient.c, into
- * iperf3 in a guest).
+ * the UML process on the host), init (init.c, the first program of a guest), thrifty.so (thrifty.c, into the agent's
+ * Node in a guest) and patient.so (patient.c, into iperf3 in a guest).
  */
 
 import { createHash } from 'node:crypto';
@@ -12,21 +12,38 @@ import { howToInstall } from '../testbed/doctor/packages.js';
 import { cacheFolder, findProgram, projectFile } from './project.js';
 import { BuildLog, runStep } from './step.js';
 
-export interface Companions { readonly preload: string; readonly poweroff: string; readonly patient: string }
+export interface Companions { readonly preload: string; readonly init: string; readonly thrifty: string; readonly patient: string }
 
-const sources = ['preload.c', 'poweroff.c', 'patient.c'].map((name) => () => projectFile('kernel', name));
+interface Program {
+  /** In kernel/. */
+  readonly source: string;
+  readonly file: string;
+  /** For the compiler; where it takes more than one list, the first that it can do. */
+  readonly options: readonly (readonly string[])[];
+}
+
+const library = [['-shared', '-fPIC']];
+const programs: Readonly<Record<keyof Companions, Program>> = {
+  preload: { source: 'preload.c', file: 'preload.so', options: library },
+  // Static: without a linker's page faults; not every distribution brings the C library for that along with its compiler.
+  init: { source: 'init.c', file: 'init', options: [['-static'], []] },
+  thrifty: { source: 'thrifty.c', file: 'thrifty.so', options: library },
+  patient: { source: 'patient.c', file: 'patient.so', options: library },
+};
+/** Sources, in kernel/. */
+export const companionSources: readonly string[] = Object.values(programs).map(({ source }) => source);
 
 function folderOf(): string {
   const hash = createHash('sha256');
-  for (const source of sources) hash.update(readFileSync(source()));
+  for (const { source, options } of Object.values(programs)) hash.update(readFileSync(projectFile('kernel', source))).update(JSON.stringify(options));
   return cacheFolder('companions', hash.digest('hex').slice(0, 12));
 }
 
 /** Those already compiled from the present sources, or null. */
 export function builtCompanions(): Companions | null {
   const folder = folderOf();
-  const at = (name: string): string => path.join(folder, name);
-  return existsSync(folder) ? { preload: at('preload.so'), poweroff: at('poweroff'), patient: at('patient.so') } : null;
+  const at = (name: keyof Companions): string => path.join(folder, programs[name].file);
+  return existsSync(folder) ? { preload: at('preload'), init: at('init'), thrifty: at('thrifty'), patient: at('patient') } : null;
 }
 
 /** Compiles them unless they are there. @throws UserError when there is no compiler, or it fails (naming the log) */
@@ -40,10 +57,17 @@ export async function companions(signal: AbortSignal = new AbortController().sig
   const temporary = mkdtempSync(path.join(path.dirname(folder), '.building-'));
   const log = new BuildLog(cacheFolder('logs', 'companions.log'));
   try {
-    const [preloadSource, poweroffSource, patientSource] = sources.map((source) => source()) as [string, string, string];
-    await runStep({ name: 'compile preload.so', command: [gcc, '-O2', '-Wall', '-shared', '-fPIC', '-o', path.join(temporary, 'preload.so'), preloadSource, '-ldl'], cwd: temporary, log, signal });
-    await runStep({ name: 'compile poweroff', command: [gcc, '-O2', '-Wall', '-o', path.join(temporary, 'poweroff'), poweroffSource], cwd: temporary, log, signal });
-    await runStep({ name: 'compile patient.so', command: [gcc, '-O2', '-Wall', '-shared', '-fPIC', '-o', path.join(temporary, 'patient.so'), patientSource, '-ldl'], cwd: temporary, log, signal });
+    for (const { source, file, options } of Object.values(programs)) {
+      for (const [i, each] of options.entries()) {
+        const command: [string, ...string[]] = [gcc, '-O2', '-Wall', ...each, '-o', path.join(temporary, file), projectFile('kernel', source), '-ldl'];
+        try {
+          await runStep({ name: `compile ${file}`, command, cwd: temporary, log, signal });
+          break;
+        } catch (error) {
+          if (signal.aborted || i === options.length - 1) throw error;
+        }
+      }
+    }
     chmodSync(temporary, 0o755);
     try {
       renameSync(temporary, folder);

@@ -16,12 +16,14 @@ export interface Timer { cancel(): void }
 export interface EventLoop {
   /** CLOCK_MONOTONIC, ns (exact: below 2^53). */
   monotonicNs(): number;
+  /** ns of the run when the loop last woke up. In virtual time the clock is read when this is asked for, at most once a wake-up. */
+  readonly wokeNs: number;
   /** Calls once at that time of the run (ns from the start of the run); equal times in the order they were set. */
   at(runNs: number, call: (nowNs: number) => void): Timer;
   /** Calls at start, start + interval, … until `stopNs` (inclusive) or cancelled; on a fixed schedule, never drifting; late ticks are not caught up in bursts but counted. */
   every(startNs: number, intervalNs: number, stopNs: number, call: (nowNs: number) => void): Timer;
   /** epoll: EPOLLIN 1, EPOLLOUT 4, EPOLLERR 8, EPOLLHUP 16, EPOLLRDHUP 0x2000, EPOLLET 1<<31. */
-  watch(fd: number, events: number, call: (events: number, nowNs: number) => void): void;
+  watch(fd: number, events: number, call: (events: number) => void): void;
   rewatch(fd: number, events: number): void;
   /** Before the descriptor is closed. `closing`: it is closed right after, which takes it out of epoll without a system call of its own. */
   unwatch(fd: number, closing?: boolean): void;

@@ -22,16 +22,16 @@ function udp(): { fd: number; address: Buffer } {
 }
 const data = stable(64);
 
-const withLoop = (call: (loop: Loop) => void, fineWaits = true): void => {
-  const loop = new Loop(clockNs(CLOCK_MONOTONIC), 'real', fineWaits);
-  try {
-    call(loop);
-  } finally {
-    loop.close();
-  }
-};
+for (const clock of ['real', 'virtual'] as const) describe(`the event loop of the agent, as for ${clock} time`, () => {
+  const withLoop = (call: (loop: Loop) => void, fineWaits = true): void => {
+    const loop = new Loop(clockNs(CLOCK_MONOTONIC), clock, fineWaits);
+    try {
+      call(loop);
+    } finally {
+      loop.close();
+    }
+  };
 
-describe('the event loop of the agent', () => {
   for (const fineWaits of [true, false]) {
     it(`never calls a timer early, with ${fineWaits ? 'nanosecond' : 'millisecond'} waits`, () => {
       withLoop((loop) => {
@@ -95,7 +95,7 @@ describe('the event loop of the agent', () => {
   });
 
   it('counts late ticks instead of catching up in a burst', () => {
-    const loop = new Loop(clockNs(CLOCK_MONOTONIC) - 10.5e6, 'real'); // 10.5 ms late from the start
+    const loop = new Loop(clockNs(CLOCK_MONOTONIC) - 10.5e6, clock); // 10.5 ms late from the start
     let calls = 0;
     loop.every(0, 1e6, 10e6, () => calls++);
     loop.run(11e6);
@@ -166,6 +166,31 @@ describe('the event loop of the agent', () => {
     });
   });
 
+  it('keeps its timers while descriptors wake it, also one set anew for the time another ran at', () => {
+    withLoop((loop) => {
+      const { fd, address } = udp();
+      let messages = 0;
+      const ran: string[] = [];
+      loop.watch(fd, EPOLLIN, () => {
+        tryRecv(fd, data, 64, 0);
+        if (++messages < 50) trySendto(fd, data, 1, 0, address, 16);
+      });
+      trySendto(fd, data, 1, 0, address, 16);
+      loop.at(20e6, () => ran.push('20 ms'));
+      assert.equal(loop.run(5e6), 'time');
+      trySendto(fd, data, 1, 0, address, 16);
+      assert.equal(loop.run(20e6), 'time');
+      loop.at(20e6, () => ran.push('20 ms again'));
+      assert.equal(loop.run(20e6), 'time');
+      trySendto(fd, data, 1, 0, address, 16);
+      assert.equal(loop.run(25e6), 'time');
+      assert.deepEqual(ran, ['20 ms', '20 ms again']);
+      assert.equal(messages, 52);
+      loop.unwatch(fd);
+      close(fd);
+    });
+  });
+
   it('passes an error of a callback on to its caller', () => {
     withLoop((loop) => {
       loop.at(0, () => { throw new Error('disk full'); });
@@ -178,6 +203,33 @@ describe('the event loop of the agent', () => {
     const before = open();
     withLoop((loop) => loop.run(0));
     assert.equal(open(), before);
+  });
+});
+
+describe('the event loop of the agent in virtual time', () => {
+  it('reads the clock for a descriptor that wakes it only when asked for the time', () => {
+    let readings = 0;
+    class Counted extends Loop {
+      override now(): number {
+        readings++;
+        return super.now();
+      }
+    }
+    const loop = new Counted(clockNs(CLOCK_MONOTONIC), 'virtual');
+    const { fd, address } = udp();
+    let messages = 0;
+    loop.watch(fd, EPOLLIN, () => {
+      tryRecv(fd, data, 64, 0);
+      if (++messages === 90) assert.ok(loop.wokeNs > 0 && loop.wokeNs === loop.wokeNs);
+      if (messages < 100) trySendto(fd, data, 1, 0, address, 16);
+    });
+    trySendto(fd, data, 1, 0, address, 16);
+    assert.equal(loop.run(1e9, () => messages === 100), 'finished');
+    assert.equal(loop.wakeups, 100);
+    assert.equal(readings, 2, 'as it began, and when asked');
+    loop.unwatch(fd);
+    close(fd);
+    loop.close();
   });
 });
 

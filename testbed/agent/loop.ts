@@ -1,15 +1,17 @@
 /**
  * The agent's event loop: timers and file descriptors, blocking in epoll (level-triggered) with nanosecond
  * timeouts (epoll_pwait2, Linux 5.11; before it epoll_wait in whole ms). In virtual time every system call is
- * a cost of 10–40 µs and a wait rounded down would spin for ever, so: one wait and one clock reading a
- * wake-up, up to 128 events each, waits always rounded up, nothing allocated per event.
+ * a cost of 10–40 µs and a wait rounded down would spin for ever, so: one wait a wake-up, up to 128 events each,
+ * waits always rounded up, nothing allocated per event. The clock is read where a timer may be due. In virtual time
+ * a descriptor's wake-up reads it only when asked for the time: the next timer is then waited for by a timerfd, set
+ * to its absolute time once, however many descriptors come before it.
  *
  * Run time is CLOCK_MONOTONIC minus a fixed origin; before the origin it is negative.
  */
 
 import * as os from 'node:os';
 import type { EventLoop, Timer } from './context.js';
-import { CLOCK_MONOTONIC, SystemError, clockNs, close, epollCreate1, epollCtl, stable, tryEpollPwait2, tryEpollWait } from '../linux/libc.js';
+import { CLOCK_MONOTONIC, SystemError, clockNs, close, epollCreate1, epollCtl, stable, timerfdCreate, timerfdSettime, tryEpollPwait2, tryEpollWait } from '../linux/libc.js';
 
 const maxEvents = 128;
 /** struct epoll_event is packed on x86 only (linux/eventpoll.h, EPOLL_PACKED). */
@@ -22,7 +24,12 @@ const { EINTR, ENOSYS } = os.constants.errno;
 /** Wait no longer than this at a time, ns: bounded, whatever a caller asks. */
 const longestWait = 3600e9;
 
-type FdCall = (events: number, nowNs: number) => void;
+const TFD_NONBLOCK = 0o4000;
+const TFD_CLOEXEC = 0o2000000;
+const TFD_TIMER_ABSTIME = 1;
+const [EPOLLIN, EPOLLET] = [0x1, 0x80000000] as const;
+
+type FdCall = (events: number) => void;
 
 class Entry implements Timer {
   /** Place in the heap, −1 when not in it. */
@@ -91,6 +98,13 @@ export class Loop implements EventLoop {
   private readonly rereads: boolean;
   private stopping = false;
   private nowRun = 0;
+  /** `nowRun` is of the last wake-up. */
+  private nowKnown = true;
+  /** In virtual time; else −1. */
+  private readonly timer: number = -1;
+  /** What it is set to, ns of the run. */
+  private timerNs = -Infinity;
+  private readonly timerValue = stable(32);
 
   /**
    * @param originNs CLOCK_MONOTONIC at run time 0, ns
@@ -101,6 +115,12 @@ export class Loop implements EventLoop {
     this.epoll = epollCreate1(EPOLL_CLOEXEC);
     this.fineWaits = fineWaits;
     this.rereads = clock === 'real';
+    if (clock === 'virtual') {
+      this.timer = timerfdCreate(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+      this.generation[this.timer] = 0;
+      this.setControl(this.timer, EPOLLIN | EPOLLET); // edge-triggered: an expiry needs no reading
+      epollCtl(this.epoll, ADD, this.timer, this.control);
+    }
   }
 
   monotonicNs(): number {
@@ -112,8 +132,8 @@ export class Loop implements EventLoop {
     return clockNs(CLOCK_MONOTONIC) - this.originNs;
   }
 
-  /** ns of the run when the loop last woke up; costs nothing. */
   get wokeNs(): number {
+    if (!this.nowKnown) this.readNow();
     return this.nowRun;
   }
 
@@ -162,32 +182,34 @@ export class Loop implements EventLoop {
    */
   run(untilNs: number, isFinished: () => boolean = never): 'time' | 'finished' | 'stopped' | 'signal' {
     this.stopping = false;
-    this.nowRun = this.now();
+    this.readNow();
     for (;;) {
       const next = this.heap[0];
-      const wakeNs = next !== undefined && next.timeNs < untilNs ? next.timeNs : untilNs;
-      // In virtual time the clock moves only while we wait: the reading of the last wake-up still holds.
-      const count = this.wait(wakeNs - (this.rereads ? this.now() : this.nowRun));
-      this.nowRun = this.now();
+      const count = this.waitUntil(next !== undefined && next.timeNs < untilNs ? next.timeNs : untilNs);
       this.wakeups++;
+      this.nowKnown = false;
       if (count < 0 && count !== -EINTR) throw new SystemError('epoll_wait', -count);
-      this.runTimers(Math.min(this.nowRun, untilNs));
+      let timersDue = this.timer < 0 || count <= 0;
+      for (let i = 0; i < count && !timersDue; i++) timersDue = this.view.getUint32(i * eventBytes + dataAt, true) === this.timer;
+      if (timersDue) {
+        this.readNow();
+        this.runTimers(Math.min(this.nowRun, untilNs));
+      }
       for (let i = 0; i < count; i++) {
         const at = i * eventBytes;
         const fd = this.view.getUint32(at + dataAt, true);
         const call = this.calls[fd];
-        if (call !== undefined && this.generation[fd] === this.view.getUint32(at + dataAt + 4, true)) {
-          call(this.view.getUint32(at, true), this.nowRun);
-        }
+        if (call !== undefined && this.generation[fd] === this.view.getUint32(at + dataAt + 4, true)) call(this.view.getUint32(at, true));
       }
       if (this.stopping) return 'stopped';
       if (isFinished()) return 'finished';
-      if (this.nowRun >= untilNs) return 'time';
+      if (timersDue && this.nowRun >= untilNs) return 'time';
       if (count === -EINTR) return 'signal';
     }
   }
 
   close(): void {
+    if (this.timer >= 0) close(this.timer);
     close(this.epoll);
   }
 
@@ -228,6 +250,30 @@ export class Loop implements EventLoop {
       entry.call(this.nowRun);
       if (this.stopping) return;
     }
+  }
+
+  private readNow(): void {
+    this.nowRun = this.now();
+    this.nowKnown = true;
+    if (this.nowRun >= this.timerNs) this.timerNs = -Infinity; // expired: it would not say so again
+  }
+
+  /** epoll_wait until that time of the run. @returns events, or −errno */
+  private waitUntil(wakeNs: number): number {
+    // In virtual time the clock moves only while we wait: the reading of the last wake-up still holds.
+    if (this.rereads) return this.wait(wakeNs - this.now());
+    if (this.nowKnown && wakeNs !== this.timerNs) return this.wait(wakeNs - this.nowRun);
+    if (wakeNs !== this.timerNs) this.setTimer(wakeNs);
+    return this.wait(longestWait);
+  }
+
+  private setTimer(wakeNs: number): void {
+    this.timerNs = wakeNs;
+    const monotonicNs = Math.max(1, Math.ceil(Math.min(this.originNs + wakeNs, Number.MAX_SAFE_INTEGER))); // 0 would disarm it
+    const seconds = Math.floor(monotonicNs / 1e9);
+    this.timerValue.writeUInt32LE(seconds, 16);
+    this.timerValue.writeUInt32LE(monotonicNs - seconds * 1e9, 24);
+    timerfdSettime(this.timer, TFD_TIMER_ABSTIME, this.timerValue, null);
   }
 
   /** epoll_wait for `ns` (rounded up, so never short). @returns events, or −errno */

@@ -51,6 +51,8 @@ const raw = {
   epollCtl: bind<[number, number, number, Memory]>('int epoll_ctl(int epfd, int op, int fd, void *event)'),
   epollWait: bind<[number, Memory, number, number]>('int epoll_wait(int epfd, void *events, int maxevents, int timeout)'),
   epollPwait2: bind<[number, Memory, number, Memory, Memory]>('int epoll_pwait2(int epfd, void *events, int maxevents, const void *timeout, const void *sigmask)'),
+  timerfdCreate: bind<[number, number]>('int timerfd_create(int clock, int flags)'),
+  timerfdSettime: bind<[number, number, Memory, Memory]>('int timerfd_settime(int fd, int flags, const void *value, void *old)'),
   clockGettime: bind<[number, Memory]>('int clock_gettime(int clock, void *timespec)'),
   ioctl: bind<[number, number, Memory]>('int ioctl(int fd, unsigned long request, void *argument)'),
   prlimit: bind<[number, number, Memory, Memory]>('int prlimit(int pid, int resource, const void *limit, void *old)'),
@@ -97,6 +99,8 @@ export const epollCreate1 = checked('epoll_create1', raw.epollCreate1);
 export const epollCtl = checked('epoll_ctl', raw.epollCtl);
 export const tryEpollWait = tried(raw.epollWait);
 export const tryEpollPwait2 = tried(raw.epollPwait2);
+export const timerfdCreate = checked('timerfd_create', raw.timerfdCreate);
+export const timerfdSettime = checked('timerfd_settime', raw.timerfdSettime);
 export const ioctl = checked('ioctl', raw.ioctl, (_fd, request) => `0x${request.toString(16)}`);
 export const tryIoctl = tried(raw.ioctl);
 export const prctl = checked('prctl', raw.prctl);

@@ -197,7 +197,7 @@ export class TcpFlows {
       return;
     }
     // Edge-triggered: no change of what is watched when the last byte is written, hence a system call less.
-    this.context.loop.watch(fd, EPOLLOUT | EPOLLRDHUP | EPOLLET, (events, now) => this.sending(flow, events, now));
+    this.context.loop.watch(fd, EPOLLOUT | EPOLLRDHUP | EPOLLET, (events) => this.sending(flow, events));
   }
 
   private setCongestion(fd: number, cc: string): void {
@@ -225,17 +225,17 @@ export class TcpFlows {
     this.context.loop.watch(fd, EPOLLIN, (events) => this.receiving(flow, events));
   }
 
-  private sending(flow: TcpFlow, events: number, nowNs: number): void {
+  private sending(flow: TcpFlow, events: number): void {
     if (events & EPOLLERR) {
       this.fail(flow, reasonOf(this.socketError(flow.sender)));
       return;
     }
     if (!flow.connected && events & EPOLLOUT) {
       flow.connected = true;
-      flow.row.t_connected = nowNs;
+      flow.row.t_connected = this.context.loop.wokeNs;
     }
     if (events & (EPOLLRDHUP | EPOLLHUP) && flow.closingWrite) {
-      this.complete(flow, nowNs);
+      this.complete(flow, this.context.loop.wokeNs);
       return;
     }
     if (events & EPOLLOUT && !flow.closingWrite) this.write(flow);
