@@ -7,6 +7,7 @@
 import { spawn } from 'node:child_process';
 import { closeSync, copyFileSync, openSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import * as path from 'node:path';
+import type { Duplex } from 'node:stream';
 import { UserError } from '../testbed/errors.js';
 import type { BootFolder } from './boot-folder.js';
 import type { Companions } from './preload.js';
@@ -14,6 +15,8 @@ import { projectRoot } from './project.js';
 
 /** Where the guest sees the run's raw folder. */
 export const guestRaw = '/run/testbed/raw';
+/** The terminal a guest has when it is given a line. */
+export const guestLine = '/dev/tty1';
 /** The project, seen in the guest: the same path wherever it is on the host. */
 export const guestProject = '/run/testbed/project';
 /** A file of the host as the guest names it: by `guestProject` when it belongs to the project. */
@@ -47,6 +50,8 @@ export interface GuestRequest {
   readonly modules: { readonly folder: string; readonly names: readonly string[] } | null;
   /** The program, absolute, and its arguments. */
   readonly command: readonly string[];
+  /** A way in and out while it runs, in real time only: the guest's terminal `guestLine`, the other end of `Guest.line`. */
+  readonly line?: boolean;
 }
 
 export interface GuestEnd {
@@ -60,6 +65,8 @@ export interface GuestEnd {
 export interface Guest {
   readonly pid: number;
   readonly ended: Promise<GuestEnd>;
+  /** Bytes from and to `guestLine`; null unless asked for. */
+  readonly line: Duplex | null;
   /** SIGKILL to the guest's whole process group. */
   kill(): void;
 }
@@ -69,6 +76,7 @@ const hidden = ['/tmp', '/run', '/dev'];
 
 /** @throws UserError when the kernel cannot be started at all */
 export function bootGuest(request: GuestRequest): Guest {
+  if (request.line && request.clock === 'virtual') throw new Error('nothing outside may reach a guest in virtual time');
   const { folder } = request.boot;
   copyFileSync(request.companions.init, path.join(folder, 'init'));
   copyFileSync(request.companions.thrifty, path.join(folder, 'thrifty.so'));
@@ -99,13 +107,13 @@ export function bootGuest(request: GuestRequest): Guest {
     ...(request.clock === 'virtual' ? ['time-travel=inf-cpu', `time-travel-start=${virtualStart}`] : []),
     ...(request.seccomp ? ['seccomp=on'] : []),
     'rootfstype=hostfs', 'rootflags=/', 'ro', 'init=/proc/self/cwd/init',
-    'con=null', 'con0=fd:0,fd:1', 'quiet', 'umid=guest',
+    'con=null', 'con0=fd:0,fd:1', ...(request.line ? ['con1=fd:3'] : []), 'quiet', 'umid=guest',
   ];
   const out = openSync(request.console, 'a');
   const child = spawn(request.binary, argv, {
     cwd: folder,
     detached: true, // a process group of its own, for kill()
-    stdio: ['ignore', out, out],
+    stdio: ['ignore', out, out, request.line ? 'pipe' : 'ignore'],
     env: {
       // HOME: UML makes its .uml there.
       PATH: '/usr/sbin:/usr/bin:/sbin:/bin', HOME: folder, TMPDIR: request.memoryFolder, LD_PRELOAD: path.join(folder, 'preload.so'),
@@ -129,7 +137,7 @@ export function bootGuest(request: GuestRequest): Guest {
       // already gone
     }
   };
-  return { pid: child.pid ?? -1, ended, kill };
+  return { pid: child.pid ?? -1, ended, line: request.line ? child.stdio[3] as Duplex : null, kill };
 }
 
 function readStatus(file: string): number | null {

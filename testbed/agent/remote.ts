@@ -4,10 +4,14 @@
  *     remote agent ARGS…     the agent (main.ts)
  *     remote check [docker]  what the plans on standard input (a JSON list) need and this machine lacks, as JSON
  *     remote doctor          what this machine has and lacks, as JSON
- *     remote clean           removes what dead runs of this user left behind, as `testbed clean`
+ *     remote image SOURCE    builds the image of hosts in containers; how, and what it said meanwhile, as JSON
+ *     remote clean [dry]     removes what dead runs of this user left behind, as `testbed clean`; what it was, as JSON
+ *
+ * Instead of the JSON that was asked for: {"userError": MESSAGE}, what a user can mend.
  */
 
 import * as fs from 'node:fs';
+import { UserError } from '../errors.js';
 import type { Plan } from '../plan/plan.js';
 
 const [, , command] = process.argv;
@@ -30,17 +34,31 @@ async function remote(): Promise<number> {
     case 'doctor':
       print(await (await import('../doctor/doctor.js')).diagnose());
       return 0;
+    case 'image': {
+      const [{ openEngine }, { buildImage, imageSources }] = await Promise.all([import('../hosts/engine.js'), import('../hosts/image.js')]);
+      const said: string[] = [];
+      const how = await buildImage(await openEngine(), imageSources.find((source) => source === process.argv[3]) ?? 'auto', (line) => { said.push(line); });
+      print({ how, said });
+      return 0;
+    }
     case 'clean': {
-      const containers = await (await import('../hosts/clean-containers.js')).cleanContainers();
-      const others = (await import('../journal/clean.js')).clean();
+      const dryRun = process.argv[3] === 'dry';
+      const containers = await (await import('../hosts/clean-containers.js')).cleanContainers({ dryRun });
+      const others = (await import('../journal/clean.js')).clean({ dryRun });
       const report = { ...others, removed: [...containers.removed, ...others.removed], failed: [...containers.failed, ...others.failed] };
       print(report);
-      return report.failed.length > 0 ? 1 : 0;
+      return 0;
     }
     default:
-      fs.writeSync(2, `remote: no command ${JSON.stringify(command)}; there are agent, check, doctor, clean\n`);
+      fs.writeSync(2, `remote: no command ${JSON.stringify(command)}; there are agent, check, doctor, image, clean\n`);
       return 2;
   }
 }
 
-process.exit(await remote());
+try {
+  process.exitCode = await remote();
+} catch (error) {
+  if (!(error instanceof UserError)) throw error;
+  print({ userError: error.message });
+}
+process.exit();

@@ -3,9 +3,7 @@
 import pc from 'picocolors';
 import type { Command } from 'commander';
 import { diagnose, type Diagnosis } from '../doctor/doctor.js';
-import { UserError } from '../errors.js';
-import { openMachine } from '../machines/registry.js';
-import { Ssh } from '../machines/ssh/ssh.js';
+import { remoteTarget } from '../machines/registry.js';
 
 const yes = pc.green('✓');
 const no = pc.red('✗');
@@ -49,9 +47,8 @@ export function render({ system, machines, programs, containers, problems }: Dia
 
 /** @throws UserError */
 async function remote(name: string): Promise<Diagnosis> {
-  const machine = openMachine(name);
-  if (!(machine instanceof Ssh)) throw new UserError(`--machine ${name}: testbed doctor tells about this computer by itself; with --machine it asks another: ssh://user@host[:port]`, 2);
-  return (await import('../machines/ssh/session.js')).diagnoseRemote(machine.target);
+  const target = remoteTarget(name, 'testbed doctor tells about this computer by itself');
+  return (await import('../machines/ssh/session.js')).diagnoseRemote(target);
 }
 
 export function register(program: Command): void {

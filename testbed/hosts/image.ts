@@ -19,6 +19,10 @@ const run = promisify(execFile);
 /** The image's name; another version of what is in it has another tag. */
 export const imageName = 'testbed-host:1';
 
+/** What it is built from: a Dockerfile, a machine's own programs, or the first of these that works. */
+export const imageSources = ['auto', 'registry', 'machine'] as const;
+export type ImageSource = (typeof imageSources)[number];
+
 const dockerfile = `FROM debian:12-slim
 RUN apt-get update && apt-get install -y --no-install-recommends iproute2 iperf3 iputils-ping && rm -rf /var/lib/apt/lists/*
 `;
@@ -112,7 +116,7 @@ async function fromMachine({ docker }: Engine): Promise<void> {
  * @returns how it was built
  * @throws UserError
  */
-export async function buildImage(engine: Engine, from: 'auto' | 'registry' | 'machine', say: (line: string) => void): Promise<'registry' | 'machine'> {
+export async function buildImage(engine: Engine, from: ImageSource, say: (line: string) => void): Promise<'registry' | 'machine'> {
   if (from !== 'machine') {
     try {
       await fromRegistry(engine, say);

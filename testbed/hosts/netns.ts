@@ -7,25 +7,25 @@ import { closeSync, existsSync, mkdirSync, openSync, readdirSync, rmdirSync, unl
 import { UserError } from '../errors.js';
 import { unmountAll } from '../journal/clean.js';
 import type { Journal } from '../journal/journal.js';
-import { close, mount, open, setns, SystemError, unshare } from '../linux/libc.js';
+import { close, mount, SystemError, unshare } from '../linux/libc.js';
 import type { Hosts, NodeName } from './hosts.js';
+import { here, openNamespace, type ThreadNamespace, threadNamespace } from './thread-namespace.js';
 
 const CLONE_NEWNET = 0x40000000;
 const MS_BIND = 4096;
-const O_RDONLY_CLOEXEC = 0o2000000;
-const here = '/proc/thread-self/ns/net';
 export const netnsFolder = '/run/netns';
 
 interface Made { readonly path: string; readonly fd: number; readonly journalId: number | undefined }
 
-/** @param journal null inside a guest, which vanishes as a whole */
-export function netnsHosts(tag: string, journal: Journal | null): Hosts {
+/**
+ * @param journal null inside a guest, which vanishes as a whole
+ * @param thread closed by `remove`
+ */
+export function netnsHosts(tag: string, journal: Journal | null, thread: ThreadNamespace = threadNamespace()): Hosts {
   const made = new Map<string, Made>();
   const pending = new Map<string, number>();
   let folderId: number | undefined;
   let madeFolder = false;
-  const home = open(here, O_RDONLY_CLOEXEC);
-  let inNode = false;
 
   const pathOf = ({ netns }: NodeName): string => `${netnsFolder}/${tag}-${netns}`;
   function make(node: NodeName, journalId: number | undefined): void {
@@ -40,7 +40,7 @@ export function netnsHosts(tag: string, journal: Journal | null): Hosts {
       if (error instanceof SystemError) throw new UserError(`cannot make the network namespace of ${node.node}: ${error.message}; run as root, or use --machine uml`, 1, { cause: error });
       throw error;
     }
-    made.set(node.node, { path, fd: open(here, O_RDONLY_CLOEXEC), journalId });
+    made.set(node.node, { path, fd: openNamespace(here), journalId });
   }
   const entryOf = (node: string): Made => {
     const one = made.get(node);
@@ -61,29 +61,15 @@ export function netnsHosts(tag: string, journal: Journal | null): Hosts {
       }
       const ids = journal?.add(...nodes.map((node) => ({ kind: 'namespace' as const, path: pathOf(node) })));
       nodes.forEach((node, index) => { if (ids) pending.set(node.node, ids[index]!); });
-      inNode = true;
-      try {
+      thread.away('new nodes', () => {
         nodes.forEach((node, index) => {
           make(node, ids?.[index]);
           pending.delete(node.node);
           inside(node.node);
         });
-      } finally {
-        setns(home, CLONE_NEWNET);
-        inNode = false;
-      }
+      });
     },
-    inside: (node, call) => {
-      if (inNode) throw new Error(`inNode(${node}) inside another inNode`);
-      setns(entryOf(node).fd, CLONE_NEWNET);
-      inNode = true;
-      try {
-        return call();
-      } finally {
-        setns(home, CLONE_NEWNET);
-        inNode = false;
-      }
-    },
+    inside: (node, call) => thread.inside(entryOf(node).fd, node, call),
     namespaceFd: (node) => entryOf(node).fd,
     namespacePath: (node) => entryOf(node).path,
     command: (_node, words) => words,
@@ -101,7 +87,7 @@ export function netnsHosts(tag: string, journal: Journal | null): Hosts {
       if (madeFolder && existsSync(netnsFolder) && readdirSync(netnsFolder).length === 0) rmdirSync(netnsFolder);
       if (folderId !== undefined) journal?.removed(folderId);
       madeFolder = false;
-      close(home);
+      thread.close();
     },
   };
 }

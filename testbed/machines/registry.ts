@@ -6,7 +6,7 @@ import { Local } from './local.js';
 import type { HostsKind, Machine, Missing } from './machine.js';
 import { readConfig, type MachineConfig } from '../config/config.js';
 import { Ssh } from './ssh/ssh.js';
-import { parseTarget } from './ssh/target.js';
+import { parseTarget, type SshTarget } from './ssh/target.js';
 import { Uml } from './uml.js';
 
 export interface MachineOptions {
@@ -64,6 +64,17 @@ export function openMachine(name: string, options: MachineOptions = {}): Machine
   }
   if (!Object.hasOwn(machines, kind) || (colon >= 0 && rest === '')) throw new UserError(`machine ${JSON.stringify(name)}: expected one of ${machineForms.join(', ')}`, 2);
   return machines[kind]!(rest, options);
+}
+
+/**
+ * The remote machine of this name, for what a command does on another computer instead of this one.
+ * @param instead what the command does without `--machine`
+ * @throws UserError for a machine that is not remote
+ */
+export function remoteTarget(name: string, instead: string): SshTarget {
+  const machine = openMachine(name);
+  if (!(machine instanceof Ssh)) throw new UserError(`--machine ${name}: ${instead}; with --machine it is another computer: ssh://user@host[:port]`, 2);
+  return machine.target;
 }
 
 export interface Choice {

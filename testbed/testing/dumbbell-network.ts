@@ -6,7 +6,8 @@
 import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import type { AgentNetwork } from '../agent/run.js';
-import { close, open, setns } from '../linux/libc.js';
+import { openNamespace, threadNamespace } from '../hosts/thread-namespace.js';
+import { close } from '../linux/libc.js';
 import type { Plan, PlanDirection, PlanFlow, PlanInterface, PlanLink, PlanWire } from '../plan/plan.js';
 
 export interface DumbbellOptions {
@@ -58,7 +59,6 @@ export function dumbbellPlan(options: DumbbellOptions): Plan {
 
 const run = (command: string, ...args: readonly string[]): string => execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
 const words = (line: string): string[] => line.split(' ').filter((word) => word !== '');
-const CLONE_NEWNET = 0x40000000;
 
 /** Makes the namespaces; their names begin with `prefix`. */
 export function dumbbellNetwork(plan: Plan, prefix = ''): AgentNetwork & { tc(node: string, line: string): string } {
@@ -93,15 +93,13 @@ export function dumbbellNetwork(plan: Plan, prefix = ''): AgentNetwork & { tc(no
     for (const wire of reverse.wire) tc(b.node, `qdisc add dev ${b.device} root netem delay ${wire.delayNs / 1000}us loss ${wire.loss * 100}% duplicate ${wire.duplicate * 100}%${wire.reorder > 0 ? ` reorder ${wire.reorder * 100}%` : ''} limit ${wire.limitPackets}`);
   }
   function inNode<T>(node: string, call: () => T): T {
-    const own = open('/proc/self/ns/net', 0);
-    const target = open(path(node), 0);
+    const thread = threadNamespace();
+    const target = openNamespace(path(node));
     try {
-      setns(target, CLONE_NEWNET);
-      return call();
+      return thread.inside(target, node, call);
     } finally {
-      setns(own, CLONE_NEWNET);
       close(target);
-      close(own);
+      thread.close();
     }
   }
   return {

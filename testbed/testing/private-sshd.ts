@@ -25,13 +25,17 @@ export class PrivateSshd {
 
   private constructor(private readonly folder: string, readonly port: number) {}
 
-  /** Makes the keys `host`, `user` (let in) and `other` (not) in the folder and starts to listen. */
-  static async start(folder: string): Promise<PrivateSshd> {
+  /**
+   * Makes the keys `host`, `user` (let in) and `other` (not) in the folder and starts to listen.
+   * @param environment of everything that is started there
+   */
+  static async start(folder: string, environment: Readonly<Record<string, string>> = {}): Promise<PrivateSshd> {
     const sshd = new PrivateSshd(folder, await freePort());
     fs.mkdirSync('/run/sshd', { recursive: true });
     for (const name of ['host', 'user', 'other']) execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', path.join(folder, name)]);
     fs.writeFileSync(path.join(folder, 'sshd.conf'), [`Port ${sshd.port}`, 'ListenAddress 127.0.0.1', `HostKey ${path.join(folder, 'host')}`, `AuthorizedKeysFile ${path.join(folder, 'user.pub')}`, 'StrictModes no', 'PidFile none',
-      'PasswordAuthentication no', 'KbdInteractiveAuthentication no', 'UsePAM no', 'PermitRootLogin yes', 'Subsystem sftp internal-sftp', ''].join('\n'));
+      'PasswordAuthentication no', 'KbdInteractiveAuthentication no', 'UsePAM no', 'PermitRootLogin yes', 'Subsystem sftp internal-sftp',
+      ...(Object.keys(environment).length > 0 ? [`SetEnv ${Object.entries(environment).map(([name, value]) => `${name}=${value}`).join(' ')}`] : []), ''].join('\n'));
     await sshd.listen();
     return sshd;
   }

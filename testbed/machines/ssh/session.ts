@@ -9,6 +9,8 @@ import * as path from 'node:path';
 import { UserError } from '../../errors.js';
 import type { Plan } from '../../plan/plan.js';
 import type { Diagnosis } from '../../doctor/doctor.js';
+import type { ImageSource } from '../../hosts/image.js';
+import type { CleanReport } from '../../journal/clean.js';
 import type { HostsKind, Missing, RunOutcome, RunRequest } from '../machine.js';
 import { AgentLines } from '../tail.js';
 import { Connection, ConnectionLost } from './connection.js';
@@ -28,28 +30,40 @@ export interface SshOptions {
 const pollMs = 300;
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => { setTimeout(resolve, ms); });
 
-/** What the plan needs and the machine there lacks. */
-export async function checkRemote(target: SshTarget, plan: Plan, hosts: HostsKind): Promise<readonly Missing[]> {
+/** What our program prints there. @throws UserError with what it said */
+async function ask<T>(target: SshTarget, words: readonly string[], input?: Buffer): Promise<T> {
   const connection = await Connection.open(target);
   try {
     const { command } = await ship(connection);
-    const missing = JSON.parse(await must(connection, [...command, 'check', hosts], Buffer.from(JSON.stringify([plan])))) as readonly Missing[];
-    return missing.map(({ what, fix }) => ({ what: `${what} (on ${target.host})`, fix: `${fix} (there)` }));
+    const answer = JSON.parse(await must(connection, [...command, ...words], input)) as T | { readonly userError: string };
+    if (typeof answer === 'object' && answer !== null && 'userError' in answer) throw new UserError(`${formatTarget(target)}: ${answer.userError}`, 3);
+    return answer as T;
   } finally {
     connection.close();
   }
 }
 
-/** What the machine there has and lacks: `testbed doctor --machine`. */
-export async function diagnoseRemote(target: SshTarget): Promise<Diagnosis> {
-  const connection = await Connection.open(target);
-  try {
-    const { command } = await ship(connection);
-    return JSON.parse(await must(connection, [...command, 'doctor'])) as Diagnosis;
-  } finally {
-    connection.close();
-  }
+/** Commands of ours that mend a machine, told for one that has no testbed of its own. */
+const fromHere = (fix: string, target: SshTarget): string => (/^testbed (image build|clean)$/.test(fix) ? `${fix} --machine ${formatTarget(target)}` : `${fix} (there)`);
+
+/** What the plan needs and the machine there lacks. */
+export async function checkRemote(target: SshTarget, plan: Plan, hosts: HostsKind): Promise<readonly Missing[]> {
+  const missing = await ask<readonly Missing[]>(target, ['check', hosts], Buffer.from(JSON.stringify([plan])));
+  return missing.map(({ what, fix }) => ({ what: `${what} (on ${target.host})`, fix: fromHere(fix, target) }));
 }
+
+/** What the machine there has and lacks: `testbed doctor --machine`. */
+export const diagnoseRemote = (target: SshTarget): Promise<Diagnosis> => ask(target, ['doctor']);
+
+/** Builds the image of hosts in the engine there: `testbed image build --machine`. @param say what the building printed, once it is over */
+export async function buildImageRemote(target: SshTarget, from: ImageSource, say: (line: string) => void): Promise<'registry' | 'machine'> {
+  const { how, said } = await ask<{ readonly how: 'registry' | 'machine'; readonly said: readonly string[] }>(target, ['image', from]);
+  said.forEach(say);
+  return how;
+}
+
+/** Removes what dead runs left there: `testbed clean --machine`. */
+export const cleanRemote = (target: SshTarget, dryRun: boolean): Promise<CleanReport> => ask(target, ['clean', ...(dryRun ? ['dry'] : [])]);
 
 export async function runRemote(target: SshTarget, request: RunRequest, options: SshOptions): Promise<RunOutcome> {
   const { plan, runDir, tag, hosts, signal } = request;
@@ -102,7 +116,7 @@ export async function follow(run: RemoteRun, runDir: string, connection: Connect
         if (options.signal.aborted || code === 130) return { status: 'aborted' };
         const log = path.join(raw, 'console.log');
         const at = lines.count > 0 ? ` (at ${(lines.lastNs / 1e9).toFixed(1)} s of the run)` : '';
-        const how = lines.failure ?? (dead ? `the agent there is gone${at}: killed, or the machine was restarted; what it left is removed by: testbed clean (there)`
+        const how = lines.failure ?? (dead ? `the agent there is gone${at}: killed, or the machine was restarted; what it left is removed by: testbed clean --machine ${name}`
           : code === 124 || code === 137 ? `the run took longer than it may there and was ended${at}`
           : `the agent failed with exit code ${code}${at}`);
         return { status: 'failed', error: `${name}: ${how}${hasText(log) ? `; log: ${log}` : ''}` };
