@@ -33,9 +33,37 @@ export interface QueuedPacket {
 /** Why a packet was dropped: `limit` (no room), `aqm` (the algorithm's decision, early), `overload` (batch drop of the fattest flow), `filter` (ACK filter). */
 export type DropReason = 'limit' | 'aqm' | 'overload' | 'filter';
 
+/**
+ * What chance decides, decided from outside. A replay (testbed/replay) follows a kernel so: what the kernel drew is not known, what it
+ * did is. A simulator leaves it out, and the discipline draws.
+ */
+export interface Chance {
+  /**
+   * Does this packet get a signal (a drop, or a mark where the discipline may mark)?
+   * @param probability 0 … 1, given everything before
+   * @param hidden nobody could tell from what becomes of the packet: it is signalled anyway
+   */
+  signals(packet: QueuedPacket, probability: number, hidden?: boolean): boolean;
+  /** Is this packet, which has its signal and could be marked, dropped all the same? (SFB) */
+  drops(packet: QueuedPacket, probability: number): boolean;
+  /** Is this arrival compared with a waiting packet of its own flow, so that both go? (CHOKe) @param possible there is a `victim` */
+  matches(packet: QueuedPacket, probability: number, possible: boolean): boolean;
+  /** May this waiting packet be one that goes? */
+  victim(packet: QueuedPacket): boolean;
+  /** A flow's quantum was rounded at random (CAKE): to one byte more than was counted, with this probability. `afresh`: its first. */
+  rounded(flow: object, probability: number, afresh: boolean): void;
+  /**
+   * Is the flow's deficit used up (at most 0), its random bytes included, when it is the turn of `head` (null: nothing waits there)?
+   * @param alone nothing else waits: nobody could tell from what is sent; a next quantum would then be `quantum`
+   */
+  usedUp(flow: object, deficit: number, head: QueuedPacket | null, alone: boolean, quantum: number): boolean;
+}
+
 export interface AqmContext {
   /** Uniform u32, seeded. Every use of randomness in a discipline comes from here. */
   readonly randomU32: () => number;
+  /** Absent: `randomU32` decides. */
+  readonly chance?: Chance | undefined;
   /** Called for every packet the discipline drops, from inside enqueue or dequeue; it may be the packet being enqueued or another. */
   readonly drop: (packet: QueuedPacket, reason: DropReason, nowNs: number) => void;
   /** psched_mtu(): IP MTU + link-layer overhead, bytes. */

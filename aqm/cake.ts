@@ -221,11 +221,26 @@ class Cake extends Discipline {
   }
 
   /** cake_get_flow_quantum(): shared among the busier host's flows; the random part keeps rounding from adding up. */
-  private flowQuantum(tin: Tin, flow: Flow): number {
+  private flowQuantum(tin: Tin, flow: Flow, afresh: boolean): number {
+    const units = this.quantumUnits(tin, flow);
+    const { chance } = this.context;
+    if (chance === undefined) return (units + (this.context.randomU32() & 0xffff)) >>> 16;
+    chance.rounded(flow, (units & 0xffff) / 0x10000, afresh);
+    return units >>> 16;
+  }
+
+  /** In 2^-16 bytes. */
+  private quantumUnits(tin: Tin, flow: Flow): number {
     let load = 1;
     if (this.hasSrcHosts()) load = Math.max(load, tin.srcBulkFlows[flow.srcHost]!);
     if (this.hasDstHosts()) load = Math.max(load, tin.dstBulkFlows[flow.dstHost]!);
-    return (tin.rate.flowQuantum * Math.floor(65535 / load) + (this.context.randomU32() & 0xffff)) >>> 16;
+    return tin.rate.flowQuantum * Math.floor(65535 / load);
+  }
+
+  private usedUp(tin: Tin, flow: Flow): boolean {
+    const { chance } = this.context;
+    if (chance === undefined) return flow.deficit <= 0;
+    return chance.usedUp(flow, flow.deficit, flow.queue.head, flow.set === BULK && tin.bulkFlows + tin.sparseFlows === 1, this.quantumUnits(tin, flow) >>> 16);
   }
 
   /** A host's entry among 8 ways, by tag, else the first without bulk flows. */
@@ -333,7 +348,7 @@ class Cake extends Discipline {
       tin.newFlows.moveToEnd(flow);
       flow.set = SPARSE;
       tin.sparseFlows++;
-      flow.deficit = this.flowQuantum(tin, flow);
+      flow.deficit = this.flowQuantum(tin, flow, true);
     } else if (flow.set === SPARSE_WAIT) {
       // It had been empty and counted as sparse, but stands in the bulk rotation.
       flow.set = BULK;
@@ -482,7 +497,7 @@ class Cake extends Discipline {
         if (flow === null) break;
         this.queueIndex = flow.index;
         first = false;
-        if (flow.deficit <= 0) {
+        if (this.usedUp(tin, flow)) {
           if (flow.set === SPARSE) {
             if (flow.queue.head !== null) {
               tin.sparseFlows--;
@@ -493,7 +508,7 @@ class Cake extends Discipline {
               flow.set = SPARSE_WAIT;
             }
           }
-          flow.deficit += this.flowQuantum(tin, flow);
+          flow.deficit += this.flowQuantum(tin, flow, false);
           tin.oldFlows.moveToEnd(flow);
           again = true;
           continue;
@@ -506,7 +521,7 @@ class Cake extends Discipline {
           }
           this.account(tin, this.queueIndex, packet, -1);
           if (this.overflowTimeout !== 0) this.siftDown(this.heapIndex[tin.number + MAX_TINS * this.queueIndex]!);
-          const drop = flow.shouldDrop(packet, tin.rate.cobalt, this.options.ingress ? tin.bulkFlows : 0, nowNs, this.context.randomU32);
+          const drop = flow.shouldDrop(packet, tin.rate.cobalt, this.options.ingress ? tin.bulkFlows : 0, nowNs, this.context.randomU32, this.context.chance, flow.queue.head === null);
           if (flow.ecnMarked) this.marks++;
           // The last packet of a queue may be marked but is not dropped.
           if (!drop || flow.queue.head === null) return this.send(tin, flow, packet, nowNs);

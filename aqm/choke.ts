@@ -12,7 +12,7 @@
 import { choke as qdisc, resolve } from '../testbed/qdiscs/choke.js';
 import { bytesPerSecond } from '../testbed/qdiscs/parameters.js';
 import { averagingLog, checkThreshold, idleDamping, probability32 } from '../testbed/qdiscs/red-arithmetic.js';
-import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
+import type { AqmContext, AqmKind, Chance, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { setCe } from './ecn.js';
 import { randomBelow } from './integer.js';
@@ -46,8 +46,8 @@ class Choke extends Discipline {
     if (vars.qavg <= params.qthMin) {
       vars.qcount = -1;
     } else {
-      const index = this.head === this.tail ? -1 : this.pickRandom(random);
-      if (index >= 0 && this.table[index]!.flowHash === packet.flowHash) {
+      const index = this.match(packet);
+      if (index >= 0) {
         this.matched++;
         this.dropAt(index, nowNs);
         this.context.drop(packet, 'aqm', nowNs);
@@ -57,14 +57,8 @@ class Choke extends Discipline {
       if (vars.qavg > params.qthMax) {
         vars.qcount = -1;
         signal = true;
-      } else if (++vars.qcount !== 0) {
-        if (vars.due(params)) {
-          vars.qcount = 0;
-          vars.qR = params.random(random());
-          signal = true;
-        }
       } else {
-        vars.qR = params.random(random());
+        signal = vars.between(params, random, packet, this.context.chance);
       }
       if (signal) {
         if (!this.ecn || !setCe(packet)) {
@@ -85,6 +79,32 @@ class Choke extends Discipline {
     this.tail = (this.tail + 1) & this.mask;
     this.backlogPackets++;
     this.backlogBytes += packet.size;
+  }
+
+  /** choke_match_random(): where the random packet stands if it is of the arrival's flow; −1 otherwise. */
+  private match(packet: QueuedPacket): number {
+    if (this.head === this.tail) return -1;
+    const { chance } = this.context;
+    if (chance !== undefined) return this.matchBy(chance, packet);
+    const index = this.pickRandom(this.context.randomU32);
+    return this.table[index]!.flowHash === packet.flowHash ? index : -1;
+  }
+
+  private matchBy(chance: Chance, packet: QueuedPacket): number {
+    let same = 0, holes = 0, victim = -1;
+    for (let at = this.head; at !== this.tail; at = (at + 1) & this.mask) {
+      const other = this.table[at]!;
+      if (other === null) {
+        holes++;
+      } else if (other.flowHash === packet.flowHash) {
+        same++;
+        if (victim < 0 && chance.victim(other)) victim = at;
+      }
+    }
+    const length = (this.tail - this.head) & this.mask, hole = holes / length;
+    const headMatches = this.table[this.head]!.flowHash === packet.flowHash;
+    const probability = (same / length) * (1 + hole + hole * hole) + (headMatches ? hole ** 3 : 0);
+    return same > 0 && chance.matches(packet, probability, victim >= 0) ? victim : -1;
   }
 
   /** choke_peek_random(): three tries to miss the holes, else the head. */

@@ -8,7 +8,7 @@
  * Differences from Linux: none.
  */
 
-import type { QueuedPacket } from './aqm.js';
+import type { Chance, QueuedPacket } from './aqm.js';
 import { setCe } from './ecn.js';
 import { mulHigh } from './integer.js';
 
@@ -88,8 +88,8 @@ export class CobaltVars {
     return rested;
   }
 
-  /** cobalt_should_drop(): marks, or says that the packet must go. @param bulkFlows flows to allow two packets each (ingress mode) */
-  shouldDrop(packet: QueuedPacket, params: CobaltParams, bulkFlows: number, nowNs: number, randomU32: () => number): boolean {
+  /** cobalt_should_drop(): marks, or says that the packet must go. @param bulkFlows flows to allow two packets each (ingress mode) @param last of its queue: CAKE will not drop it */
+  shouldDrop(packet: QueuedPacket, params: CobaltParams, bulkFlows: number, nowNs: number, randomU32: () => number, chance?: Chance, last = false): boolean {
     const sojourn = nowNs - packet.enqueueNs;
     let schedule = nowNs - this.dropNextNs;
     const overTarget = sojourn > params.targetNs && sojourn > params.mtuTimeNs * bulkFlows * 2 && sojourn > params.mtuTimeNs * 4;
@@ -120,7 +120,12 @@ export class CobaltVars {
       }
     }
     // BLUE drops even what could be marked: it is for flows that do not answer marks.
-    if (this.pDrop !== 0 && randomU32() < this.pDrop) drop = true;
+    if (this.pDrop !== 0) {
+      if (chance === undefined) drop = randomU32() < this.pDrop || drop;
+      // CoDel has dropped it, or CAKE drops no queue's last packet: nobody can tell.
+      else if (drop || last) chance.signals(packet, this.pDrop / 0x100000000, true);
+      else drop = chance.drops(packet, this.pDrop / 0x100000000);
+    }
     if (this.count === 0) this.dropNextNs = nowNs + params.intervalNs;
     else if (schedule > 0 && !drop) this.dropNextNs = nowNs;
     return drop;

@@ -74,27 +74,38 @@ class DualPi2 extends Discipline {
   private roll(prob: number): boolean {
     return this.context.randomU32() <= prob;
   }
+  /** One or two rolls, or what is given instead. @param hidden the packet will be marked anyway */
+  private signals(packet: QueuedPacket, prob: number, rolls: 1 | 2, hidden = false): boolean {
+    const { chance } = this.context;
+    if (chance === undefined) return this.roll(prob) && (rolls === 1 || this.roll(prob));
+    return chance.signals(packet, Math.min(1, (prob + 1) / 2 ** 32) ** rolls, hidden);
+  }
 
-  /** must_drop(): marks, or says that the packet must go. `inL`: it is in, or bound for, the L queue. */
-  private mustDrop(packet: QueuedPacket, inL: boolean): boolean {
+  /** must_drop(): marks, or says that the packet must go. `inL`: it is in, or bound for, the L queue. `marked`: the step threshold will mark it in any case. */
+  private mustDrop(packet: QueuedPacket, inL: boolean, marked: boolean): boolean {
     if (this.backlogBytes < 2 * this.context.mtuBytes) return false;
     const prob = this.prob, probL = prob * this.params.coupling;
     const overload = probL > MAX_PROB;
     if (!inL) {
-      if (this.roll(prob) && this.roll(prob)) {
+      if (this.signals(packet, prob, 2)) {
         if (overload || packet.ecn === NOT_ECT) return true;
         this.mark(packet);
       }
       return false;
     }
     if (overload) {
-      if (this.params.dropOverload && this.roll(prob) && this.roll(prob)) return true;
+      if (this.params.dropOverload && this.dropsOverload(packet, prob)) return true;
     } else {
-      if (!this.roll(probL)) return false;
+      if (!this.signals(packet, probL, 1, marked)) return false;
       if (packet.ecn === NOT_ECT) return true;
     }
     this.mark(packet);
     return false;
+  }
+
+  private dropsOverload(packet: QueuedPacket, prob: number): boolean {
+    const { chance } = this.context;
+    return chance === undefined ? this.roll(prob) && this.roll(prob) : chance.drops(packet, Math.min(1, (prob + 1) / 2 ** 32) ** 2);
   }
 
   override enqueue(packet: QueuedPacket, nowNs: number): void {
@@ -106,7 +117,7 @@ class DualPi2 extends Discipline {
       this.context.drop(packet, 'limit', nowNs);
       return;
     }
-    if (params.dropEarly && this.mustDrop(packet, inL)) {
+    if (params.dropEarly && this.mustDrop(packet, inL, false)) {
       this.context.drop(packet, 'aqm', nowNs);
       return;
     }
@@ -137,14 +148,15 @@ class DualPi2 extends Discipline {
       // Turns count only while both queues wait.
       const change = inL ? (cPackets > 0 ? params.classicWeight : 0) : lPackets > 0 ? params.classicWeight - 100 : 0;
       const stepAllowed = inL && this.mayStep.shift() === 1;
+      const step = stepAllowed && (params.stepPackets !== null ? this.lowLatency.packets > params.stepPackets : nowNs - packet.enqueueNs > params.stepNs);
       this.backlogPackets--;
       this.backlogBytes -= packet.size;
       this.memoryUsed -= truesize(packet.size);
-      if (!params.dropEarly && this.mustDrop(packet, inL)) {
+      if (!params.dropEarly && this.mustDrop(packet, inL, step && packet.ecn !== NOT_ECT)) {
         this.context.drop(packet, 'aqm', nowNs);
         continue;
       }
-      if (stepAllowed && (params.stepPackets !== null ? this.lowLatency.packets > params.stepPackets : nowNs - packet.enqueueNs > params.stepNs)) {
+      if (step) {
         if (packet.ecn === NOT_ECT) {
           this.context.drop(packet, 'aqm', nowNs);
           continue;

@@ -66,7 +66,7 @@ class FqPie extends Discipline {
       return;
     }
     if (this.memoryUsage > this.memoryLimit + memory) this.overmemory++;
-    if (flow.dropEarly(this.params, flow.queue.bytes, packet.size, this.context.randomU32)) {
+    if (flow.dropEarly(this.params, flow.queue.bytes, packet.size, this.context.randomU32, packet, this.context.chance)) {
       if (this.markBelow === null || !flow.atMost(this.markBelow) || !setCe(packet)) {
         this.reject(flow, packet, false, nowNs);
         return;

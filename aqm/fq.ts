@@ -8,7 +8,6 @@
  *   not pace them either, unless maxrate is set. Senders of the simulator pace themselves.
  * - A flow is the packet's key masked by `orphan_mask`, as for every forwarded packet; there are no sockets.
  * - Idle flows are kept; Linux may forget one after 3 s, which then starts again with `initial_quantum`.
- * - Times are exact; Linux's `refill_delay` is in jiffies.
  */
 
 import { fq as qdisc } from '../testbed/qdiscs/fq.js';
@@ -17,6 +16,7 @@ import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { setCe } from './ecn.js';
 import { FlowList, type ListedFlow } from './flow-list.js';
+import { jiffiesNs, timeoutNs } from './jiffies.js';
 import { PacketFifo } from './packet-fifo.js';
 import { number } from './params.js';
 import { bandOfDscp } from './priority.js';
@@ -77,7 +77,7 @@ class Fq extends Discipline {
       const key = packet.flowHash & this.orphanMask;
       let flow = this.flows.get(key);
       if (flow === undefined) {
-        flow = new Flow(this.initialQuantum, nowNs);
+        flow = new Flow(this.initialQuantum, jiffiesNs(nowNs));
         this.flows.set(key, flow);
       }
       if (flow.packets >= this.flowLimit) {
@@ -88,7 +88,7 @@ class Fq extends Discipline {
       if (!flow.listed) {
         // The list of the band it had, as in fq_enqueue(); the new band counts from its next turn.
         this.bands[flow.band]!.newFlows.add(flow);
-        if (nowNs > flow.emptiedNs + this.refillDelayNs) flow.credit = Math.max(flow.credit, this.quantum);
+        if (jiffiesNs(nowNs) > flow.emptiedNs + this.refillDelayNs) flow.credit = Math.max(flow.credit, this.quantum);
       }
       flow.band = bandNumber;
       band.packets++;
@@ -135,7 +135,7 @@ class Fq extends Discipline {
       if (packet === null) {
         list.shift();
         if (list === band.newFlows) this.bands[flow.band]!.oldFlows.add(flow);
-        else flow.emptiedNs = nowNs;
+        else flow.emptiedNs = jiffiesNs(nowNs);
         continue;
       }
       if (nowNs - packet.enqueueNs - this.ceThresholdNs > 0 && setCe(packet)) this.marks++;
@@ -177,7 +177,7 @@ export const fq: AqmKind = {
       Math.max(256, number(params, 'quantum', Math.min(2 * mtu, 1 << 20))),
       number(params, 'initial_quantum', Math.min(10 * mtu, 1 << 20)),
       number(params, 'orphan_mask', 1023),
-      number(params, 'refill_delay', 40e6),
+      timeoutNs(number(params, 'refill_delay', 40e6)),
       number(params, 'ce_threshold', 0xffffffff * 1000),
     );
   },

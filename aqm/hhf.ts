@@ -4,7 +4,6 @@
  * of smaller weight. A flow that becomes heavy changes queues, so its packets may be reordered, as in Linux.
  *
  * Differences from Linux:
- * - Times are exact; Linux's are in jiffies.
  * - The hash mixes the packet's flow key with a seeded perturbation (integer.ts) instead of SipHash over its addresses.
  */
 
@@ -13,6 +12,7 @@ import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { FlowList, type ListedFlow } from './flow-list.js';
 import { perturbHash } from './integer.js';
+import { jiffiesNs, timeoutNs } from './jiffies.js';
 import { PacketFifo } from './packet-fifo.js';
 import { number, quantumOf, type Params } from './params.js';
 
@@ -65,7 +65,7 @@ class Hhf extends Discipline {
     super(context);
     this.light = new Bucket(lightWeight);
     this.perturbation = context.randomU32();
-    this.resetNs = startNs;
+    this.resetNs = jiffiesNs(startNs);
     // One more than the limit keeps the arrays valid for a limit of 0.
     this.entryNext = new Int32Array(heavyLimit + 1);
     this.entryHash = new Uint32Array(heavyLimit + 1);
@@ -122,7 +122,8 @@ class Hhf extends Discipline {
   }
 
   /** hhf_classify() */
-  private isHeavy(packet: QueuedPacket, nowNs: number): boolean {
+  private isHeavy(packet: QueuedPacket, exactNs: number): boolean {
+    const nowNs = jiffiesNs(exactNs);
     if (this.resetNs + this.resetTimeoutNs < nowNs) {
       this.generation++;
       this.resetNs = nowNs;
@@ -228,9 +229,9 @@ export const hhf: AqmKind = {
       number(params, 'limit', 1000),
       quantumOf(params, context.mtuBytes),
       number(params, 'hh_limit', 2 * CHAINS),
-      number(params, 'reset_timeout', 40e6),
+      timeoutNs(number(params, 'reset_timeout', 40e6)),
       number(params, 'admit_bytes', 131072),
-      number(params, 'evict_timeout', 1e9),
+      timeoutNs(number(params, 'evict_timeout', 1e9)),
       number(params, 'non_hh_weight', 2),
       startNs,
     ),

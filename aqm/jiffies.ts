@@ -7,7 +7,12 @@
  */
 
 const HZ = 100;
-const JIFFY_NS = 1e9 / HZ;
+export const JIFFY_NS = 1e9 / HZ;
 
 /** What mod_timer(timer, jiffies + usecs_to_jiffies(period)) makes of a period set again each time it goes off, ns. Below 64 jiffies; beyond, the wheel is coarser still. */
 export const timerNs = (periodNs: number): number => (Math.ceil(periodNs / JIFFY_NS) + 1) * JIFFY_NS;
+
+/** The time as `jiffies` shows it, ns. */
+export const jiffiesNs = (nowNs: number): number => nowNs - (nowNs % JIFFY_NS);
+/** A timeout as usecs_to_jiffies() and msecs_to_jiffies() round it, ns. */
+export const timeoutNs = (ns: number): number => Math.ceil(ns / JIFFY_NS) * JIFFY_NS;

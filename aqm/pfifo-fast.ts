@@ -2,6 +2,9 @@
  * pfifo_fast: three FIFOs in strict priority, as Linux 6.12 has it (net/sched/sch_generic.c), each as long as the
  * device's txqueuelen (1000). It has no parameters.
  *
+ * A band is a ring whose consumer gives places back in batches (__ptr_ring_discard_one(), include/linux/ptr_ring.h), so it holds 985 … 1000
+ * packets.
+ *
  * Differences from Linux: the priority comes from the DSCP alone, as for forwarded packets (priority.ts); a local
  * sender's SO_PRIORITY is not known here.
  */
@@ -13,13 +16,38 @@ import { TX_QUEUE_PACKETS } from './fifo.js';
 import { PacketFifo } from './packet-fifo.js';
 import { bandOfDscp } from './priority.js';
 
+/** ptr_ring_init(): 2 × SMP_CACHE_BYTES / sizeof(void *), caches of 64 bytes. */
+const BATCH = 16;
+
+/** skb_array of txqueuelen places. */
+class Band extends PacketFifo {
+  /** Where the next packet is taken, and from where on places are still to be given back. */
+  private consumerHead = 0;
+  private consumerTail = 0;
+
+  get full(): boolean {
+    return this.packets + (this.consumerHead - this.consumerTail) >= TX_QUEUE_PACKETS;
+  }
+
+  override shift(): QueuedPacket | null {
+    const packet = super.shift();
+    if (packet === null) return null;
+    this.consumerHead++;
+    if (this.consumerHead - this.consumerTail >= BATCH || this.consumerHead >= TX_QUEUE_PACKETS) {
+      if (this.consumerHead >= TX_QUEUE_PACKETS) this.consumerHead = 0;
+      this.consumerTail = this.consumerHead;
+    }
+    return packet;
+  }
+}
+
 class PfifoFast extends Discipline {
-  private readonly bands = [new PacketFifo(), new PacketFifo(), new PacketFifo()] as const;
+  private readonly bands = [new Band(), new Band(), new Band()] as const;
 
   override enqueue(packet: QueuedPacket, nowNs: number): void {
     packet.enqueueNs = nowNs;
     const band = this.bands[bandOfDscp(packet.dscp)]!;
-    if (band.packets >= TX_QUEUE_PACKETS) {
+    if (band.full) {
       this.context.drop(packet, 'limit', nowNs);
       return;
     }

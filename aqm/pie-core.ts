@@ -8,7 +8,7 @@
  * Differences from Linux: none below a queueing delay of 30 s (there a product of the kernel's could wrap).
  */
 
-import type { QueuedPacket } from './aqm.js';
+import type { Chance, QueuedPacket } from './aqm.js';
 
 const B = 0x10000000; // 2^28
 const U64_HIGH = 2 ** 36;
@@ -106,7 +106,7 @@ export class PieVars {
   }
 
   /** pie_drop_early(): shall this arrival be dropped (or marked)? */
-  dropEarly(params: PieParams, backlogBytes: number, size: number, randomU32: () => number): boolean {
+  dropEarly(params: PieParams, backlogBytes: number, size: number, randomU32: () => number, packet: QueuedPacket | null = null, chance?: Chance): boolean {
     if (this.burstTime > 0) return false;
     if (this.qdelay < Math.floor(params.target / 2) && less(this.probHigh, this.probLow, FIFTH)) return false;
     const mtu = params.mtuBytes;
@@ -131,6 +131,11 @@ export class PieVars {
     if (less(this.accuHigh, this.accuLow, CERTAIN_BELOW)) return false;
     if (!less(this.accuHigh, this.accuLow, CERTAIN_FROM)) return true;
 
+    if (chance !== undefined && packet !== null) {
+      const signal = chance.signals(packet, Math.min(1, (high * B + low) / 2 ** 56));
+      if (signal) this.clearAccumulated();
+      return signal;
+    }
     // 56 random bits: the upper 7 of 8 little-endian bytes.
     const first = randomU32(), second = randomU32();
     const randomLow = (first >>> 8) + (second & 0xf) * 0x1000000, randomHigh = second >>> 4;

@@ -47,7 +47,7 @@ class Pie extends Discipline {
       this.reject(packet, true, nowNs);
       return;
     }
-    if (vars.dropEarly(this.params, this.backlogBytes, packet.size, this.context.randomU32)) {
+    if (vars.dropEarly(this.params, this.backlogBytes, packet.size, this.context.randomU32, packet, this.context.chance)) {
       if (!(this.ecn && vars.atMost(TENTH_OF_MAX) && setCe(packet))) {
         this.reject(packet, false, nowNs);
         return;
@@ -79,11 +79,6 @@ class Pie extends Discipline {
   override tick(nowNs: number): void {
     this.vars.update(this.params, this.backlogBytes);
     this.timerNs = nowNs + this.periodNs;
-  }
-
-  /** What an arrival faces, 0 … 1: the state shows it modulo 1. */
-  get dropProbability(): number {
-    return Math.min(1, this.vars.prob);
   }
 
   override readState(into: Float64Array): void {

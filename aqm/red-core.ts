@@ -11,6 +11,7 @@
  * Differences from Linux: none. (There is no gentle mode in Linux.)
  */
 
+import type { Chance, QueuedPacket } from './aqm.js';
 import { mulShift } from './integer.js';
 
 export const RED_DONT_MARK = 0, RED_PROB_MARK = 1, RED_HARD_MARK = 2;
@@ -80,6 +81,8 @@ export class RedVars {
   /** Packets since the last random number; −1: none wanted. */
   qcount = -1;
   qR = 0;
+  /** The most that any packet of this series has come to (see `chanceOfDue`). */
+  private passed = -1;
   idle = false;
   idleStartNs = 0;
 
@@ -115,8 +118,44 @@ export class RedVars {
     return Math.floor((this.qavg - params.qthMin) / params.scale) * this.qcount >= this.qR;
   }
 
+  /**
+   * P(due), given that no packet of the series was before: the number, drawn once for the series, is uniform over what they left of
+   * 0 … the largest there is.
+   */
+  chanceOfDue(params: RedParams): number {
+    const most = params.random(0xffffffff);
+    if (most <= this.passed) return 1;
+    const reached = Math.min(most, Math.floor((this.qavg - params.qthMin) / params.scale) * this.qcount);
+    if (reached <= this.passed) return 0;
+    const chance = (reached - this.passed) / (most - this.passed);
+    this.passed = reached;
+    return chance;
+  }
+
+  /** A series begins: its number is drawn. */
+  begin(params: RedParams, randomU32: () => number): void {
+    this.qR = params.random(randomU32());
+    this.passed = -1;
+  }
+
+  private signals(params: RedParams, packet: QueuedPacket | null, chance: Chance | undefined): boolean {
+    return chance === undefined || packet === null ? this.due(params) : chance.signals(packet, this.chanceOfDue(params));
+  }
+
+  /** Between the thresholds: the decision on a packet, which counts it. */
+  between(params: RedParams, randomU32: () => number, packet: QueuedPacket | null, chance: Chance | undefined): boolean {
+    let signal = false;
+    if (++this.qcount !== 0) {
+      if (!this.signals(params, packet, chance)) return false;
+      this.qcount = 0;
+      signal = true;
+    }
+    this.begin(params, randomU32);
+    return signal;
+  }
+
   /** red_action() */
-  action(params: RedParams, randomU32: () => number): number {
+  action(params: RedParams, randomU32: () => number, packet: QueuedPacket | null = null, chance?: Chance): number {
     if (this.qavg < params.qthMin) {
       this.qcount = -1;
       return RED_DONT_MARK;
@@ -125,13 +164,6 @@ export class RedVars {
       this.qcount = -1;
       return RED_HARD_MARK;
     }
-    if (++this.qcount !== 0) {
-      if (!this.due(params)) return RED_DONT_MARK;
-      this.qcount = 0;
-      this.qR = params.random(randomU32());
-      return RED_PROB_MARK;
-    }
-    this.qR = params.random(randomU32());
-    return RED_DONT_MARK;
+    return this.between(params, randomU32, packet, chance) ? RED_PROB_MARK : RED_DONT_MARK;
   }
 }

@@ -27,8 +27,7 @@ export const ETHERNET_HEADER = 14;
 
 export class Red extends Discipline {
   private readonly queue = new PacketFifo();
-  /** Replaced or watched by who follows a kernel's decisions (testbed/replay). */
-  protected vars = new RedVars();
+  protected readonly vars = new RedVars();
   private early = 0;
   private pdrop = 0;
 
@@ -50,7 +49,7 @@ export class Red extends Discipline {
   override enqueue(packet: QueuedPacket, nowNs: number): void {
     packet.enqueueNs = nowNs;
     this.vars.arrive(this.params, this.backlogBytes, nowNs);
-    const action = this.vars.action(this.params, this.context.randomU32);
+    const action = this.vars.action(this.params, this.context.randomU32, packet, this.context.chance);
     if (action !== RED_DONT_MARK) {
       const mayMark = this.ecn && !(action === RED_HARD_MARK && this.harddrop);
       if (mayMark && setCe(packet)) {

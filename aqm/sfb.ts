@@ -4,7 +4,6 @@
  * is the smallest of its bins; flows at 1 are limited to `penalty_rate`. In front of a pfifo of `limit` packets.
  *
  * Differences from Linux:
- * - Times are exact; Linux's are in jiffies.
  * - The hash mixes the packet's flow key with seeded perturbations (integer.ts) instead of SipHash over its addresses.
  * - Defaults are tc's, which differ from the kernel's own (increment 33 and decrement 3 in 65536).
  */
@@ -12,9 +11,10 @@
 import { sfb as qdisc, sizes } from '../testbed/qdiscs/sfb.js';
 import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
-import { setCe } from './ecn.js';
+import { NOT_ECT, setCe } from './ecn.js';
 import { TX_QUEUE_PACKETS } from './fifo.js';
 import { perturbHash } from './integer.js';
+import { jiffiesNs, timeoutNs } from './jiffies.js';
 import { PacketFifo } from './packet-fifo.js';
 import { number } from './params.js';
 import { U32Ring } from './u32-ring.js';
@@ -71,9 +71,9 @@ class Sfb extends Discipline {
     startNs: number,
   ) {
     super(context);
-    this.rehashNs = startNs;
+    this.rehashNs = jiffiesNs(startNs);
     this.tokens = penaltyBurst;
-    this.tokenNs = startNs;
+    this.tokenNs = jiffiesNs(startNs);
     this.bins[0].perturbation = context.randomU32();
     this.bins[1].perturbation = context.randomU32();
   }
@@ -96,7 +96,8 @@ class Sfb extends Discipline {
   }
 
   /** sfb_rate_limit(): true when an inelastic flow may not send now. */
-  private overPenaltyRate(nowNs: number): boolean {
+  private overPenaltyRate(exactNs: number): boolean {
+    const nowNs = jiffiesNs(exactNs);
     if (this.penaltyRate === 0 || this.penaltyBurst === 0) return true;
     if (this.tokens < 1) {
       const age = Math.min(10e9, nowNs - this.tokenNs);
@@ -116,13 +117,14 @@ class Sfb extends Discipline {
       return;
     }
     if (this.rehashIntervalNs > 0) {
+      const jiffies = jiffiesNs(nowNs);
       const due = this.rehashNs + this.rehashIntervalNs;
-      if (nowNs > due) {
+      if (jiffies > due) {
         this.bins[this.slot].perturbation = this.context.randomU32();
         this.slot = this.slot === 0 ? 1 : 0;
         this.doubleBuffering = false;
-        this.rehashNs = nowNs;
-      } else if (!this.doubleBuffering && this.warmupNs > 0 && nowNs > due - this.warmupNs) {
+        this.rehashNs = jiffies;
+      } else if (!this.doubleBuffering && this.warmupNs > 0 && jiffies > due - this.warmupNs) {
         this.doubleBuffering = true;
       }
     }
@@ -148,11 +150,13 @@ class Sfb extends Discipline {
         return;
       }
     } else {
-      const random = this.context.randomU32() & MAX_PROB;
-      if (random < minProb) {
+      const { chance } = this.context;
+      const random = chance === undefined ? this.context.randomU32() & MAX_PROB : 0;
+      if (chance === undefined ? random < minProb : chance.signals(packet, minProb / (MAX_PROB + 1))) {
         // Marking that often means an unresponsive flow or bad congestion: drop a share instead.
-        const half = MAX_PROB >> 1;
-        if ((minProb > half && random < (minProb - half) * 2) || !setCe(packet)) {
+        const dropped = Math.max(0, (minProb - (MAX_PROB >> 1)) * 2);
+        const drop = chance === undefined ? random < dropped : dropped > 0 && packet.ecn !== NOT_ECT && chance.drops(packet, dropped / minProb);
+        if (drop || !setCe(packet)) {
           this.earlydrop++;
           this.context.drop(packet, 'aqm', nowNs);
           return;
@@ -216,8 +220,8 @@ export const sfb: AqmKind = {
       units('decrement', 3),
       number(params, 'penalty_rate', 10),
       number(params, 'penalty_burst', 20),
-      number(params, 'rehash', 600e9),
-      number(params, 'db', 60e9),
+      timeoutNs(number(params, 'rehash', 600e9)),
+      timeoutNs(number(params, 'db', 60e9)),
       startNs,
     );
   },

@@ -1,216 +1,262 @@
 /**
- * Decision replay of a FIFO that decides at arrival with random numbers (RED, PIE). Which number the kernel drew is not
- * known, what it did is: so ours is given the kernel's decision wherever chance decides, follows the kernel's path in
- * everything else, and says which probability each packet faced.
+ * A kernel's decisions in place of chance (Chance, aqm/aqm.ts). What the kernel drew is not known, what it did is: so ours is given its
+ * decision wherever chance decides, follows its path in everything else, and says which probability each packet faced.
  *
- * - Where chance does not decide (a full queue, an average beyond max, a burst allowance), every decision must be the kernel's.
- * - Where it does, the kernel's decisions are independent given the probabilities, so their number has the mean sum(p) and
- *   the variance sum(p (1 − p)) (a Poisson binomial; a martingale, as p depends on the past). It must lie within 3.29
- *   standard deviations (99.9 % of runs do), also among the packets of each decile of the probabilities' range, there
- *   within 4.06 (99.995 %, so 99.95 % for ten together).
+ * Given the probabilities the kernel's decisions are independent, so the number of signals has the mean sum(p) and the variance
+ * sum(p (1 − p)) (a martingale, as p depends on the past). It must lie within 3.29 standard deviations (99.9 % of runs do), also among
+ * the packets of each decile of the probabilities' range, there within 4.06 (99.995 %, so 99.95 % for ten together).
  */
 
-import type { AqmContext, AqmKind, QueueDiscipline } from '../../aqm/aqm.js';
-import { PendingByKey } from '../records/match.js';
-import type { EventSource } from './events.js';
-import type { Disagreement } from './exact.js';
-import { Fates, ReplayPackets, type ReplayPacket } from './packet.js';
-import { SampleJudge, type QueueSamples, type SamplesVerdict } from './samples.js';
+import type { Chance, QueuedPacket } from '../../aqm/aqm.js';
+import { ARRIVED_CE, MARKED, SENT, type KernelFates } from './fates.js';
+import type { ReplayPacket } from './packet.js';
+import type { QueueSamples } from './samples.js';
 
-/** A queue whose chance is in our hands. */
-export interface SteeredQueue {
-  readonly queue: QueueDiscipline;
-  /** What chance decides at the next arrival, should it be asked. */
-  steer(signal: boolean): void;
-  /** The probability of a signal that the last arrival faced; NaN where chance was not asked. */
-  faced(): number;
-}
-export type Steer = (kind: AqmKind, params: Readonly<Record<string, number | boolean | string>>, context: Omit<AqmContext, 'randomU32'>, startNs: number) => SteeredQueue;
+/** Of 99.9 % of runs, and of 99.995 %: two-sided quantiles of the normal distribution. */
+export const zLimit = 3.29, decileZLimit = 4.06;
 
-export interface ChanceRequest {
-  readonly source: EventSource;
-  readonly kind: AqmKind;
-  readonly params: Readonly<Record<string, number | boolean | string>>;
-  readonly steer: Steer;
-  readonly mtuBytes: number;
-  readonly rateBps: number | null;
-  readonly overheadBytes: number;
-  /** When the discipline was made, on its own clock whose run time 0 is `originNs`. */
-  readonly startNs: number;
-  readonly samples: QueueSamples | null;
-  readonly tolerances: Readonly<Record<string, number>>;
-  /** Updates of the timer, by number, that come only after so many events at or after their time: the kernel's interrupts are now and then late. */
-  readonly lateTicks: ReadonlyMap<number, number>;
-  /** ns of the run at which to stop; Infinity: at its end. */
-  readonly untilNs: number;
-  readonly fates: KernelFates;
-}
-export const originNs = 2 ** 30;
-
-export interface ChanceOutcome {
-  readonly arrivals: number;
-  readonly departures: number;
-  readonly kernelDrops: number;
-  readonly kernelMarks: number;
-  /** Arrivals that chance decided on. */
-  readonly chances: number;
-  /** Signals (drops and marks) of the kernel among them, and what the probabilities add up to. */
-  readonly signals: number;
+/** One sort of decision by chance, summed up. */
+export interface Tally {
+  /** Decisions. */
+  readonly asked: number;
+  /** Of them the kernel's yes, and what the probabilities add up to. */
+  readonly happened: number;
   readonly expected: number;
   /** Standard deviation of that number. */
   readonly deviation: number;
-  /** (signals − expected) / deviation */
+  /** (happened − expected) / deviation */
   readonly z: number;
   /** The largest of the same by decile of the probabilities. */
   readonly worstDecileZ: number;
-  /** Decisions without chance that differ, and departures that do. */
-  readonly different: number;
-  /** Dropped where both chance and a full queue may have been the reason. */
-  readonly undecidable: number;
-  readonly own: number;
-  readonly first: Disagreement | null;
-  readonly samples: SamplesVerdict | null;
 }
 
-/** See SampleJudge. */
-const laterNs = 200_000;
-const [SENT, MARKED] = [1, 2] as const;
-const CE = 3;
-export interface KernelFates { readonly fates: Fates; /** Arrivals from here on may still wait at the end. */ readonly decided: number }
+/** What is decided by chance: drops and marks; dropped although it could be marked; met its like; the turn came a byte or more early or late. */
+export const tallyNames = ['signals', 'drops', 'matches', 'turns'] as const;
+export type TallyName = (typeof tallyNames)[number];
 
-/** What the kernel did with each arrival of a FIFO: whatever arrived before the last one that left, and did not leave, was dropped. */
-export async function kernelFates(source: EventSource): Promise<KernelFates> {
-  const fates = new Fates();
-  const pending = new PendingByKey();
-  const arrivedCe = new Fates();
-  let decided = 0;
-  for await (const chunk of source.chunks()) {
-    for (let i = 0; i < chunk.count; i++) {
-      if (chunk.leaving[i] === 0) {
-        const seq = fates.add();
-        arrivedCe.add();
-        if (chunk.ecn[i] === CE) arrivedCe.set(seq, 1);
-        pending.push(chunk.keyLo[i]!, chunk.keyHi[i]!, seq);
-        continue;
-      }
-      // Of packets that nothing tells apart, one that arrived before what has left already cannot be the one that leaves now: it was dropped.
-      let seq = pending.shift(chunk.keyLo[i]!, chunk.keyHi[i]!);
-      while (seq >= 0 && seq < decided) seq = pending.shift(chunk.keyLo[i]!, chunk.keyHi[i]!);
-      if (seq < 0) continue;
-      fates.set(seq, SENT | (chunk.ecn[i] === CE && arrivedCe.get(seq) === 0 ? MARKED : 0));
-      decided = Math.max(decided, seq + 1);
-    }
+export interface ChanceOutcome {
+  readonly tallies: Readonly<Partial<Record<TallyName, Tally>>>;
+  /** Decisions that left no trace, or of which the record fits several. */
+  readonly hidden: number;
+  /** Natural logarithm of the probability of all that was decided. */
+  readonly logLikelihood: number;
+}
+
+export const tallyAgrees = ({ z, worstDecileZ }: Tally): boolean => Math.abs(z) <= zLimit && Math.abs(worstDecileZ) <= decileZLimit;
+
+/** Of an event that cannot be, so that one such does not outweigh all others. */
+const leastProbability = 1e-12;
+
+interface Bin { n: number; happened: number; expected: number; variance: number }
+const zOf = ({ happened, expected, variance }: Bin): number => {
+  const difference = happened - expected;
+  return variance > 1e-9 ? difference / Math.sqrt(variance) : Math.abs(difference) < 1e-6 ? 0 : difference * Infinity;
+};
+
+class Counter {
+  private readonly bins: Bin[] = Array.from({ length: 10 }, () => ({ n: 0, happened: 0, expected: 0, variance: 0 }));
+
+  logLikelihood = 0;
+
+  /** @param scale deciles are of 0 … this */
+  constructor(private readonly scale: number) {}
+
+  add(probability: number, happened: boolean, times = 1): void {
+    const bin = this.bins[Math.min(9, Math.floor((probability * 10) / this.scale))]!;
+    bin.n += times;
+    bin.expected += times * probability;
+    bin.variance += times * probability * (1 - probability);
+    if (happened) bin.happened += times;
+    this.logLikelihood += times * Math.log(Math.max(leastProbability, happened ? probability : 1 - probability));
   }
-  return { fates, decided };
-}
 
-export async function replayByChance(request: ChanceRequest): Promise<ChanceOutcome> {
-  const { kind } = request;
-  const packets = new ReplayPackets();
-  const pending = new PendingByKey();
-  let drops = 0, reason = '';
-  let dropped: ReplayPacket | null = null;
-  const steered = request.steer(kind, request.params, {
-    drop: (packet, why) => {
-      dropped = packet as ReplayPacket; // only ours are ever enqueued
-      reason = why;
-      drops++;
-    },
-    mtuBytes: request.mtuBytes + 14, rateBps: request.rateBps,
-  }, request.startNs);
-  const { queue } = steered;
-  let ticks = 0, eventsSinceDue = 0, due = -1;
-  const advance = (nowNs: number): void => {
-    while (queue.timerNs <= nowNs) {
-      if (due !== ticks) [due, eventsSinceDue] = [ticks, 0];
-      if (eventsSinceDue < (request.lateTicks.get(ticks) ?? 0)) return;
-      ticks++;
-      queue.tick(queue.timerNs);
-    }
-  };
-  const judge = request.samples === null ? null : new SampleJudge(request.samples, queue, kind.state, request.tolerances, originNs, laterNs, () => drops, advance);
-  let seq = 0, departures = 0, own = 0, different = 0, undecidable = 0, kernelDrops = 0, kernelMarks = 0;
-  const bins = Array.from({ length: 10 }, () => ({ n: 0, signals: 0, expected: 0, variance: 0 }));
-  let lastNs = 0;
-  let first: Disagreement | null = null;
-  const disagree = (tNs: number, what: string, packet: ReplayPacket | null): void => {
-    different++;
-    if (first !== null) return;
-    const state = new Float64Array(kind.state.length);
-    queue.readState(state, tNs + originNs);
-    const seen = packet === null ? null : { seq: packet.seq, flow: packet.flow, forward: packet.forward, sizeBytes: packet.size, arrivedNs: packet.tNs };
-    first = {
-      tNs, after: departures, what, kernel: seen, ours: seen,
-      ourState: { backlog_packets: queue.backlogPackets, backlog_bytes: queue.backlogBytes, drops, marks: queue.marks, probability: steered.faced(), ...Object.fromEntries(kind.state.map((name, i) => [name, state[i]!])) },
-      kernelSample: judge?.latest(tNs) ?? null,
+  /** null: nothing was ever asked. */
+  sum(): Tally | null {
+    const { bins } = this;
+    const total = bins.reduce((sum, bin) => ({ n: sum.n + bin.n, happened: sum.happened + bin.happened, expected: sum.expected + bin.expected, variance: sum.variance + bin.variance }));
+    if (total.n === 0) return null;
+    return {
+      asked: total.n, happened: total.happened, expected: total.expected, deviation: Math.sqrt(total.variance), z: zOf(total),
+      // A decile with few expected signals is no normal distribution: left to the total.
+      worstDecileZ: bins.filter((bin) => bin.variance >= 10).map(zOf).reduce((worst, one) => (Math.abs(one) > Math.abs(worst) ? one : worst), 0),
     };
-  };
-  events: for await (const chunk of request.source.chunks()) {
-    for (let i = 0; i < chunk.count; i++) {
-      const tNs = chunk.t[i]!;
-      if (tNs > request.untilNs || seq >= request.fates.decided) break events;
-      lastNs = tNs;
-      judge?.before(tNs);
-      const nowNs = tNs + originNs;
-      advance(nowNs);
-      eventsSinceDue++;
-      const [lo, hi] = [chunk.keyLo[i]!, chunk.keyHi[i]!];
-      if (chunk.leaving[i] === 1) {
-        if (pending.shift(lo, hi) < 0) {
-          own++;
-          continue;
-        }
-        const ours = queue.dequeue(nowNs) as ReplayPacket | null; // only ours are ever enqueued
-        if (ours === null || ours.keyLo !== lo || ours.keyHi !== hi) disagree(tNs, 'the kernel sent another packet than ours', ours);
-        if (ours !== null) packets.give(ours);
-        departures++;
-        continue;
-      }
-      const packet = packets.take();
-      packet.seq = seq++;
-      packet.keyLo = lo;
-      packet.keyHi = hi;
-      packet.size = chunk.size[i]! + request.overheadBytes;
-      packet.flow = chunk.flow[i]!;
-      packet.forward = chunk.forward[i] === 1;
-      packet.ecn = chunk.ecn[i]!;
-      packet.tNs = tNs;
-      const fate = request.fates.fates.get(packet.seq);
-      const [sent, marked] = [(fate & SENT) !== 0, (fate & MARKED) !== 0];
-      if (sent) pending.push(lo, hi, packet.seq);
-      else kernelDrops++;
-      if (marked) kernelMarks++;
-      dropped = null;
-      steered.steer(!sent || marked);
-      queue.enqueue(packet, nowNs);
-      const probability = steered.faced();
-      const weDropped = dropped !== null;
-      if (weDropped && !sent && reason === 'limit' && !Number.isNaN(probability)) {
-        undecidable++;
-      } else if (!Number.isNaN(probability)) {
-        const bin = bins[Math.min(9, Math.floor(probability * 10 / scale(kind)))]!;
-        bin.n++;
-        bin.expected += probability;
-        bin.variance += probability * (1 - probability);
-        if (!sent || marked) bin.signals++;
-      }
-      if (weDropped === sent) disagree(tNs, sent ? `ours dropped a packet (${reason}) that the kernel took` : 'the kernel dropped a packet that ours took', packet);
-      else if (sent && packet.marked !== marked) disagree(tNs, marked ? 'the kernel marked a packet, ours did not' : 'ours marked a packet, the kernel did not', packet);
-      if (weDropped) packets.give(packet);
-    }
   }
-  const total = bins.reduce((sum, bin) => ({ n: sum.n + bin.n, signals: sum.signals + bin.signals, expected: sum.expected + bin.expected, variance: sum.variance + bin.variance }));
-  const z = (bin: { signals: number; expected: number; variance: number }): number => {
-    const difference = bin.signals - bin.expected;
-    return bin.variance > 1e-9 ? difference / Math.sqrt(bin.variance) : Math.abs(difference) < 1e-6 ? 0 : difference * Infinity;
-  };
-  return {
-    arrivals: seq, departures, kernelDrops, kernelMarks, chances: total.n, signals: total.signals, expected: total.expected, deviation: Math.sqrt(total.variance), z: z(total),
-    // A decile with few expected signals is no normal distribution: left to the total.
-    worstDecileZ: bins.filter((bin) => bin.variance >= 10).map(z).reduce((worst, one) => (Math.abs(one) > Math.abs(worst) ? one : worst), 0),
-    different, undecidable, own, first, samples: judge?.finish(Math.min(request.untilNs, lastNs)) ?? null,
-  };
 }
 
-/** Deciles are of 0 … this. */
-const scale = (kind: AqmKind): number => (kind.kind === 'red' ? 1 : 0.25);
+export class KernelChance implements Chance {
+  private readonly counters: Readonly<Record<TallyName, Counter>>;
+  private hidden = 0;
+  private readonly deficits = new Map<object, RandomBytes>();
+  /** Flow and direction of the packet that the kernel sends at the departure at hand. */
+  nextFlow = 0;
+  nextForward = 0;
+  /** The last signal that was asked for, in case a full queue makes it void. */
+  private lastAsked: { readonly packet: QueuedPacket; readonly probability: number; readonly answer: boolean } | null = null;
+  private nextSample = 0;
+  /** Columns of the samples that tell a match (CHOKe) from a drop of another kind. */
+  private readonly matchedAt: number;
+  private readonly earlyAt: number;
+
+  /** @param scale see Counter @param own a column of our own state now, by name */
+  constructor(private readonly fates: KernelFates, scale: number, private readonly samples: QueueSamples | null, private readonly own: (column: string) => number) {
+    this.counters = { signals: new Counter(scale), drops: new Counter(1), matches: new Counter(1), turns: new Counter(1) };
+    this.matchedAt = samples?.columns.indexOf('matched') ?? -1;
+    this.earlyAt = samples?.columns.indexOf('early') ?? -1;
+  }
+
+  private fate(packet: QueuedPacket): number {
+    return this.fates.fates.get((packet as ReplayPacket).seq); // only ours are ever enqueued
+  }
+
+  signals(packet: QueuedPacket, probability: number, hidden = false): boolean {
+    const fate = this.fate(packet);
+    // What comes in with CE and leaves with it may have been marked again.
+    if (hidden || (fate & (SENT | ARRIVED_CE)) === (SENT | ARRIVED_CE)) {
+      this.hidden++;
+      return false;
+    }
+    const answer = (fate & MARKED) !== 0 || ((fate & SENT) === 0 && this.droppedNow(packet as ReplayPacket, this.earlyAt, 'early'));
+    this.counters.signals.add(probability, answer);
+    this.lastAsked = { packet, probability, answer };
+    return answer;
+  }
+
+  drops(packet: QueuedPacket, probability: number): boolean {
+    const answer = (this.fate(packet) & SENT) === 0;
+    this.counters.drops.add(probability, answer);
+    return answer;
+  }
+
+  /** The packet was dropped for want of room: whether it had a signal too cannot be told. */
+  full(packet: QueuedPacket): void {
+    if (this.lastAsked?.packet !== packet) return;
+    this.counters.signals.add(this.lastAsked.probability, this.lastAsked.answer, -1);
+    this.lastAsked = null;
+    this.hidden++;
+  }
+
+  victim(packet: QueuedPacket): boolean {
+    return (this.fate(packet) & SENT) === 0;
+  }
+
+  matches(packet: QueuedPacket, probability: number, possible: boolean): boolean {
+    const answer = possible && (this.fate(packet) & SENT) === 0 && this.droppedNow(packet as ReplayPacket, this.matchedAt, 'matched');
+    this.counters.matches.add(probability, answer);
+    return answer;
+  }
+
+  /**
+   * Of an arrival that never leaves: is it dropped at once? Where one that waits may be taken out later (CHOKe), the kernel's counter of
+   * such drops tells: more of them by the next sample than ours has counted.
+   */
+  private droppedNow({ tNs }: ReplayPacket, column: number, name: string): boolean {
+    const rows = this.samples?.rows ?? [];
+    if (this.matchedAt < 0) return true;
+    while (this.nextSample < rows.length && rows[this.nextSample]![0]! < tNs) this.nextSample++;
+    const row = rows[this.nextSample];
+    return row !== undefined && row[column]! - rows[0]![column]! > this.own(name);
+  }
+
+  rounded(flow: object, probability: number, afresh: boolean): void {
+    const bytes = this.deficits.get(flow);
+    if (bytes === undefined || afresh) this.deficits.set(flow, new RandomBytes(probability));
+    else bytes.maybeOneMore(probability);
+  }
+
+  usedUp(flow: object, deficit: number, head: QueuedPacket | null, alone: boolean, quantum: number): boolean {
+    const bytes = this.deficits.get(flow);
+    if (bytes === undefined) return deficit <= 0;
+    const probability = bytes.atMost(-deficit);
+    if (probability === 0 || probability === 1) return probability === 1;
+    if (head === null) {
+      this.hidden++;
+      return probability > 0.5;
+    }
+    if (alone) {
+      // Served now or after one more quantum: its deficit can be either.
+      this.hidden++;
+      bytes.topUp(-deficit, quantum);
+      return false;
+    }
+    const packet = head as ReplayPacket;
+    const answer = packet.flow !== this.nextFlow || (packet.forward ? 1 : 0) !== this.nextForward;
+    this.counters.turns.add(probability, answer);
+    bytes.given(-deficit, answer);
+    return answer;
+  }
+
+  outcome(): ChanceOutcome {
+    const tallies: Partial<Record<TallyName, Tally>> = {};
+    for (const name of tallyNames) {
+      const tally = this.counters[name].sum();
+      if (tally !== null) tallies[name] = tally;
+    }
+    return { tallies, hidden: this.hidden, logLikelihood: tallyNames.reduce((sum, name) => sum + this.counters[name].logLikelihood, 0) };
+  }
+}
+
+/** Bytes that rounding at random has added to a deficit: the probability of each number, given what was seen. */
+class RandomBytes {
+  private probabilities: number[];
+  private lowest = 0;
+  private static readonly negligible = 1e-15;
+
+  constructor(probability: number) {
+    this.probabilities = [1 - probability, probability];
+  }
+
+  maybeOneMore(probability: number): void {
+    const old = this.probabilities;
+    old.push(0);
+    for (let i = old.length - 1; i > 0; i--) old[i] = old[i]! * (1 - probability) + old[i - 1]! * probability;
+    old[0]! *= 1 - probability;
+    this.trim();
+  }
+
+  /** P(bytes ≤ `limit`) */
+  atMost(limit: number): number {
+    const { probabilities, lowest } = this;
+    if (limit < lowest) return 0;
+    if (limit >= lowest + probabilities.length - 1) return 1;
+    let sum = 0;
+    for (let i = 0; i <= limit - lowest; i++) sum += probabilities[i]!;
+    return sum;
+  }
+
+  /** It is known now whether they are at most `limit`. */
+  given(limit: number, atMost: boolean): void {
+    const cut = limit - this.lowest + 1;
+    if (atMost) {
+      this.probabilities.length = cut;
+    } else {
+      this.probabilities.splice(0, cut);
+      this.lowest += cut;
+    }
+    const total = this.probabilities.reduce((sum, one) => sum + one, 0);
+    for (let i = 0; i < this.probabilities.length; i++) this.probabilities[i]! /= total;
+    this.trim();
+  }
+
+  /** If they are at most `limit`, a quantum is added. */
+  topUp(limit: number, quantum: number): void {
+    const { probabilities } = this;
+    const cut = limit - this.lowest + 1;
+    while (probabilities.length < cut + quantum) probabilities.push(0);
+    for (let i = cut - 1; i >= 0; i--) {
+      probabilities[i + quantum]! += probabilities[i]!;
+      probabilities[i] = 0;
+    }
+    this.trim();
+  }
+
+  private trim(): void {
+    const { probabilities } = this;
+    while (probabilities.length > 1 && probabilities.at(-1)! < RandomBytes.negligible) probabilities.pop();
+    let zeros = 0;
+    while (zeros < probabilities.length - 1 && probabilities[zeros]! < RandomBytes.negligible) zeros++;
+    if (zeros > 0) {
+      probabilities.splice(0, zeros);
+      this.lowest += zeros;
+    }
+  }
+}

@@ -1,49 +1,57 @@
 /** What can be judged, and how: one line a queue discipline of the kernel. */
 
 import { perturbHash } from '../../aqm/integer.js';
-import { timerNs } from '../../aqm/jiffies.js';
-import type { Plan } from '../plan/plan.js';
-import type { Steer } from './chance.js';
-import { steerByProb, steerRed } from './steered.js';
+import { JIFFY_NS, timerNs } from '../../aqm/jiffies.js';
+import type { Plan, PlanDirection } from '../plan/plan.js';
+import { none } from '../records/record-file.js';
+import type { SetKeys } from './decisions.js';
 
-type Params = Plan['links'][number]['forward']['queue'] extends infer Q ? NonNullable<Q> extends { readonly params: infer P } ? P : never : never;
+export type Params = NonNullable<PlanDirection['queue']>['params'];
 
 /** ± ns: the agent asks for a sample, and the kernel reads its clock, a little after the time that it carries. */
 const clockSteps = 100_000;
 
-export interface ExactKind {
-  readonly method: 'exact';
-  /** CoDel counts time in 1024 ns: where the record's times lie in them matters. */
-  readonly clock?: true;
+export interface JudgedKind {
+  readonly method: 'judge';
   /** Columns of the algorithm's state that queue samples show, and by how much they may differ. */
   readonly tolerances: Readonly<Record<string, number>>;
+  /** Where the record's times lie in the units that it counts time in matters: the phases to try, ns, and what may be undecidable for it. */
+  readonly clock?: { readonly phasesNs: readonly number[]; /** Reading the clock one unit sooner or later may decide. */ readonly stepNs?: number };
+  /** Chance decides some of it. `fifo`: the whole is one queue. `scale`: probabilities are mostly below. */
+  readonly chance?: { readonly fifo: boolean; readonly scale: number };
   /**
-   * Absent: one queue. Else a flow key for each of `count` queues, so that each has one of its own, and parameters that give
+   * Flows share queues by a hash: a flow key for each of `count` queues, so that each has one of its own, and parameters that give
    * ours room for them: two flows that were never there together may have shared one in the kernel. null: there are too many.
    */
-  readonly keys?: (count: number, params: Params) => { readonly keys: readonly number[]; readonly params: Params } | null;
+  readonly shared?: (count: number, params: Params) => { readonly keys: readonly number[]; readonly params: Params } | null;
+  /** Every flow is told from every other: keys. */
+  readonly apart?: (plan: Plan) => SetKeys;
+  /** With more than one flow, a difference may lie in the secret of its hash: why. */
+  readonly secret?: string;
+  /** Under TBF it decides when a packet is looked at (its `peek` takes the packet out). */
+  readonly peeks?: true;
+  /** Its timer, ns, as the kernel runs it; the run's record does not show when it first went off, so that is searched for. */
+  readonly timer?: (params: Params) => Timer;
   /** Other disciplines that must decide alike, with their parameters. */
   readonly twins?: (params: Params) => readonly { readonly kind: string; readonly params: Params }[];
   /** Parameters that a replay cannot follow, and why. */
-  readonly refuse?: (params: Params) => string | null;
+  readonly refuse?: (params: Params, direction: PlanDirection) => string | null;
 }
-export interface ChanceKind {
-  readonly method: 'chance';
-  readonly steer: Steer;
-  readonly tolerances: Readonly<Record<string, number>>;
-  /** Its timer, ns, as the kernel runs it; the run's record does not show when it first went off, so that is searched for. */
-  readonly timer?: (params: Params) => { readonly periodNs: number; /** From the creation of the queue to the first time. */ readonly firstNs: number };
-  readonly refuse?: (params: Params) => string | null;
+export interface Timer {
+  readonly periodNs: number;
+  /** From the creation of the queue to the first time. */
+  readonly firstNs: number;
+  /** Column of the samples that changes with each update; null: none. */
+  readonly column: string | null;
 }
-export interface UnjudgedKind { readonly method: 'none'; readonly why: string }
 
-/** Keys in the middle of the ranges that scaleHash() maps to 0, 1, …: fq_codel and drr. */
+/** Keys in the middle of the ranges that scaleHash() maps to 0, 1, …: fq_codel, fq_pie and drr. */
 const scaled = (most: number, fallback: number) => (count: number, params: Params) => {
   const flows = Math.max(count, Number(params['flows'] ?? fallback));
   return count > most ? null : { keys: Array.from({ length: count }, (_, bucket) => Math.floor(((bucket + 0.5) * 0x100000000) / flows)), params: { ...params, flows } };
 };
 
-/** Keys that SFQ's hash sends to slots of their own. Its perturbation is 0 in a replay (exact.ts). */
+/** Keys that SFQ's hash sends to slots of their own. Its perturbation is 0 in a replay (decisions.ts). */
 function sfqKeys(count: number, params: Params): { readonly keys: readonly number[]; readonly params: Params } | null {
   const divisor = 65536;
   if (count > divisor / 4) return null;
@@ -60,44 +68,129 @@ function sfqKeys(count: number, params: Params): { readonly keys: readonly numbe
   return { keys, params: { ...params, flows, divisor } };
 }
 
+/** FQ: masked by `orphan_mask`, which may leave fewer keys than there are queues. */
+function fqKeys(count: number, params: Params): { readonly keys: readonly number[]; readonly params: Params } | null {
+  return count > 1024 ? null : { keys: Array.from({ length: count }, (_, bucket) => bucket), params: { ...params, orphan_mask: 1023 } };
+}
 
-export const kinds: Readonly<Record<string, ExactKind | ChanceKind | UnjudgedKind>> = {
+/** A number from 0 for each flow and direction, as they appear. */
+function numbered(): (flow: number, forward: boolean) => number {
+  const numbers = new Map<number, number>();
+  return (flow, forward) => {
+    const identity = flow === none.i32 ? none.i32 : flow * 2 + (forward ? 1 : 0);
+    const known = numbers.get(identity);
+    if (known !== undefined) return known;
+    numbers.set(identity, numbers.size);
+    return numbers.size - 1;
+  };
+}
+
+/** The key that perturbHash() without a perturbation maps to `hash`. */
+function keyOf(hash: number): number {
+  let h = hash ^ (hash >>> 16);
+  h = Math.imul(h, 0x7ed1b41d);
+  h ^= (h >>> 13) ^ (h >>> 26);
+  h = Math.imul(h, 0xa5cb9243);
+  return (h ^ (h >>> 16)) >>> 0;
+}
+const byNumber = (key: (number: number) => number) => (): SetKeys => {
+  const numberOf = numbered();
+  return (packet) => { packet.flowHash = key(numberOf(packet.flow, packet.forward)); };
+};
+
+/** CAKE: a queue for every flow (two share one only where eight of its set are busy), and hosts. */
+function cakeKeys(plan: Plan): SetKeys {
+  const numberOf = numbered();
+  const hosts = new Map<string, number>();
+  const host = (name: string): number => {
+    if (!hosts.has(name)) hosts.set(name, hosts.size + 1);
+    return hosts.get(name)!;
+  };
+  const ends = new Map<number, readonly [number, number]>([
+    ...plan.flows.map(({ id, src, dst }) => [id, [host(src), host(dst)]] as const),
+    ...plan.probes.map(({ id, src, dst }) => [-1 - id, [host(src), host(dst)]] as const),
+  ]);
+  return (packet) => {
+    packet.flowHash = numberOf(packet.flow, packet.forward) + 1;
+    const [src, dst] = ends.get(packet.flow) ?? [0, 0];
+    [packet.srcHash, packet.dstHash] = packet.forward ? [src, dst] : [dst, src];
+  };
+}
+
+/** CoDel counts time in 1024 ns; the virtual clock steps by 256 ns. */
+const codelClock = { phasesNs: [0, 256, 512, 768], stepNs: 1024 };
+/** A clock of ns that steps by 256 ns when read. */
+const nsClock = { phasesNs: [0], stepNs: 256 };
+/** Jiffies. Every run so far began with one (PIE's timer shows it), but nothing makes it so. */
+const jiffyClock = { phasesNs: Array.from({ length: 20 }, (_, i) => (i * JIFFY_NS) / 20) };
+/** mod_timer() by `tupdate` in jiffies, the first time by HZ / 2 (sch_pie.c, sch_fq_pie.c). */
+const pieTimer = (column: string | null) => (params: Params): Timer => ({ periodNs: timerNs(Number(params['tupdate'] ?? 15e6)), firstNs: timerNs(500e6), column });
+const tins = (...columns: readonly (readonly [string, number])[]): Readonly<Record<string, number>> =>
+  Object.fromEntries(Array.from({ length: 8 }, (_, tin) => columns.map(([name, tolerance]) => [`tin${tin}_${name}`, tolerance] as const)).flat());
+
+export const kinds: Readonly<Record<string, JudgedKind>> = {
   pfifo: {
-    method: 'exact', tolerances: {},
+    method: 'judge', tolerances: {},
     // The threshold policy is in no kernel; a pfifo of that limit decides alike.
     twins: (params) => [{ kind: 'threshold', params: { qth: Number(params['limit'] ?? 1000), limit: Number(params['limit'] ?? 1000) + 1 } }],
   },
-  bfifo: { method: 'exact', tolerances: {} },
+  bfifo: { method: 'judge', tolerances: {} },
+  // Every packet here is best effort: no traffic of a scenario sets a DSCP.
+  pfifo_fast: { method: 'judge', tolerances: {} },
   codel: {
-    method: 'exact', clock: true,
+    method: 'judge', clock: codelClock, peeks: true,
     tolerances: { count: 0, lastcount: 0, ldelay: 0, dropping: 0, drop_next: clockSteps, drop_overlimit: 0, ce_mark: 0, maxpacket: 0 },
   },
   fq_codel: {
-    method: 'exact', clock: true,
+    method: 'judge', clock: codelClock, peeks: true,
     tolerances: { new_flow_count: 0, new_flows_len: 0, old_flows_len: 0, drop_overlimit: 0, ce_mark: 0, maxpacket: 0 },
-    keys: scaled(65536, 1024),
+    shared: scaled(65536, 1024),
     refuse: (params) => (params['memory_limit'] === undefined ? null : 'memory_limit counts skb->truesize, which no record shows'),
   },
   sfq: {
-    method: 'exact', tolerances: {}, keys: sfqKeys,
+    method: 'judge', tolerances: {}, shared: sfqKeys, peeks: true,
     refuse: (params) => (Number(params['perturb'] ?? 0) > 0 ? 'perturb draws a new hash at times no record shows' : params['redflowlimit'] !== undefined ? 'redflowlimit drops by chance' : null),
   },
-  drr: { method: 'exact', tolerances: {}, keys: scaled(1024, 64) },
+  drr: { method: 'judge', tolerances: {}, shared: scaled(1024, 64), peeks: true },
+  fq: { method: 'judge', tolerances: { flows_plimit: 0 }, shared: fqKeys, clock: jiffyClock, peeks: true },
+  hhf: {
+    method: 'judge', tolerances: { drop_overlimit: 0, hh_overlimit: 0, hh_tot_count: 0, hh_cur_count: 0 }, clock: jiffyClock, peeks: true,
+    // The same ten bits in each stage of the filter, so that no two flows share a counter.
+    apart: byNumber((number) => keyOf((number & 0x3ff) * 0x100401)), secret: 'its filter hashes flows with a secret, so two may share counters',
+  },
   red: {
-    method: 'chance', steer: steerRed, tolerances: { early: 0, pdrop: 0 },
+    method: 'judge', chance: { fifo: true, scale: 1 }, tolerances: { early: 0, pdrop: 0 },
     refuse: (params) => (params['adaptive'] === true ? 'adaptive changes max_p at times no record shows' : params['nodrop'] === true ? 'nodrop makes chance invisible for packets without ECN' : null),
   },
-  pie: {
-    method: 'chance', steer: steerByProb, tolerances: { prob: 1e-9, delay: 1000, avg_dq_rate: 0, packets_in: 0, dropped: 0, overlimit: 0, maxq: 0 },
-    // sch_pie.c: mod_timer() by `tupdate` in jiffies, the first time by HZ / 2.
-    timer: (params) => ({ periodNs: timerNs(Number(params['tupdate'] ?? 15e6)), firstNs: timerNs(500e6) }),
-    refuse: (params) => (params['bytemode'] === true ? 'bytemode: the state shows the probability before the packet size is counted in' : null),
+  choke: {
+    method: 'judge', chance: { fifo: false, scale: 1 }, apart: byNumber((number) => number),
+    tolerances: { early: 0, pdrop: 0, matched: 0 },
+    secret: 'of several flows the record does not show which packet was dropped as it came and which was taken out of the queue later (a single flow can be judged whole)',
   },
-  sfb: { method: 'none', why: 'its Bloom filters hash with secrets that no record shows' },
-  hhf: { method: 'none', why: 'its heavy-hitter filter hashes with secrets that no record shows' },
-  choke: { method: 'none', why: 'it compares arrivals with a packet drawn at random from the queue, which no record shows' },
-  fq: { method: 'none', why: 'it paces by a schedule of its own, and was made for hosts' },
-  fq_pie: { method: 'none', why: 'it decides per flow with timers that no record shows' },
-  dualpi2: { method: 'none', why: 'it decides by chance at departure' },
-  cake: { method: 'none', why: 'it rounds the quantum of every turn at random, which no record shows' },
+  pie: {
+    method: 'judge', chance: { fifo: true, scale: 0.25 }, peeks: true,
+    tolerances: { prob: 1e-9, delay: 1000, avg_dq_rate: 0, packets_in: 0, dropped: 0, overlimit: 0, maxq: 0 },
+    timer: pieTimer('prob'),
+  },
+  fq_pie: {
+    method: 'judge', chance: { fifo: false, scale: 0.25 }, shared: scaled(65536, 1024), peeks: true,
+    tolerances: { packets_in: 0, dropped: 0, overlimit: 0, new_flow_count: 0, new_flows_len: 0, old_flows_len: 0 },
+    timer: pieTimer(null),
+  },
+  sfb: {
+    method: 'judge', chance: { fifo: true, scale: 0.25 }, tolerances: { earlydrop: 0, penaltydrop: 0, bucketdrop: 0, queuedrop: 0, maxqlen: 0, maxprob: 1e-9, avgprob: 1e-4 }, clock: jiffyClock,
+    apart: byNumber((number) => keyOf((number & 15) * 0x11111111)), secret: 'its Bloom filters hash flows with a secret, so two may share bins; a single flow can be judged whole',
+  },
+  dualpi2: {
+    method: 'judge', chance: { fifo: false, scale: 0.25 }, clock: nsClock, peeks: true,
+    tolerances: { prob: 1e-4, delay_c: clockSteps, delay_l: clockSteps, packets_in_c: 0, packets_in_l: 0, step_marks: 0, credit: 0, maxq: 0 },
+    timer: (params) => ({ periodNs: Number(params['tupdate'] ?? 16e6), firstNs: Number(params['tupdate'] ?? 16e6), column: 'prob' }),
+    refuse: (params) => (params['drop_enqueue'] === true ? 'drop_enqueue: a mark at arrival cannot be told from one of the step threshold' : null),
+  },
+  cake: {
+    method: 'judge', chance: { fifo: false, scale: 0.25 }, apart: cakeKeys, clock: nsClock, peeks: true,
+    tolerances: tins(['sent', 0], ['dropped', 0], ['marked', 0], ['backlog_bytes', 0], ['peak_delay', clockSteps], ['avg_delay', clockSteps], ['base_delay', clockSteps]),
+    refuse: (params, direction) => (direction.shaper === 'tbf' && params['bandwidth'] !== undefined ? 'with a rate of its own under TBF, it is asked at times no record shows'
+      : /ack-filter/.test(JSON.stringify(params).replace(/no-ack-filter/g, '')) ? 'its ACK filter looks at TCP options, which no record shows' : null),
+  },
 };

@@ -7,7 +7,8 @@ import { findRuns } from '../cli/runs.js';
 import { brokenAqms } from '../testing/broken-aqms.js';
 import { needsUml, Place } from '../testing/command.js';
 import { dumbbellText } from '../testing/scenarios.js';
-import { replayRun, zLimit, type ReplayResult, type Verdict } from './replay.js';
+import { zLimit } from './chance.js';
+import { replayRun, type ReplayResult, type Verdict } from './replay.js';
 
 const exact = ['codel', 'fq_codel', '{ kind: fq_codel, limit: 300p }', '{ kind: pfifo, limit: 60p }', '{ kind: bfifo, limit: 60kB }', 'sfq', '{ kind: sfq, headdrop: true, limit: 60p }', '{ kind: drr, limit: 30p }'];
 const chance = ['{ kind: red, limit: 600p, min: 10p, max: 80p, probability: 0.1 }', '{ kind: pie, ecn: true }'];
@@ -67,10 +68,11 @@ describe('testbed replay', function () {
       const verdict = verdictOf(result, kind);
       assert.ok(verdict.method === 'chance');
       assert.equal(verdict.verdict, 'agree', JSON.stringify(verdict));
-      const { signals, expected, deviation, different, chances, samples } = verdict.outcome;
-      assert.ok(signals > 100 && chances > 3000, `${signals} of ${chances}`);
-      assert.ok(Math.abs(signals - expected) <= zLimit * deviation);
-      assert.deepEqual([different, samples?.different], [0, 0]);
+      const { differentDepartures, differentFates, differentMarks, samples, chance } = verdict.outcome;
+      const { asked, happened, expected, deviation } = chance!.tallies.signals!;
+      assert.ok(happened > 100 && asked > 3000, `${happened} of ${asked}`);
+      assert.ok(Math.abs(happened - expected) <= zLimit * deviation);
+      assert.deepEqual([differentDepartures, differentFates, differentMarks, samples?.different], [0, 0, 0, 0]);
     }
   });
 

@@ -69,7 +69,7 @@ export class SampleJudge {
     this.state = new Float64Array(stateColumns.length);
     const column = (name: string): number => samples.columns.indexOf(name);
     for (const name of ['backlog_bytes', 'backlog_packets', 'drops', 'marks']) {
-      if (column(name) >= 0) this.compared.push({ name, from: column(name), own: -1, tolerance: 0, cumulative: name === 'drops' || name === 'marks' });
+      if (column(name) >= 0) this.compared.push({ name, from: column(name), own: -1, tolerance: tolerances[name] ?? 0, cumulative: name === 'drops' || name === 'marks' });
     }
     for (const [name, tolerance] of Object.entries(tolerances)) {
       if (column(name) >= 0 && stateColumns.includes(name)) this.compared.push({ name, from: column(name), own: stateColumns.indexOf(name), tolerance, cumulative: cumulativeColumns.has(name) });

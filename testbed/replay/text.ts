@@ -1,14 +1,14 @@
 /** A replay's verdicts for people: a table with a row a judgement, and what a disagreement was. Plain text and Markdown. */
 
-import Table from 'cli-table3';
-import { zLimit, type ReplayResult, type Verdict } from './replay.js';
-import type { Disagreement, PacketSeen } from './exact.js';
+import { columnsText, wrap } from '../report/columns.js';
+import { zLimit, type Tally, type TallyName } from './chance.js';
+import type { Disagreement, PacketSeen } from './disagreement.js';
+import type { JudgedVerdict, ReplayResult, Verdict } from './replay.js';
 import type { SampleDifference } from './samples.js';
 
-const count = (n: number): string => n.toString().replace(/\B(?=(\d{3})+$)/g, ' ');
+/** Groups of three, parted by a space that no line breaks at. */
+const count = (n: number): string => n.toString().replace(/\B(?=(\d{3})+$)/g, '\u00a0');
 const seconds = (ns: number): string => `${(ns / 1e9).toFixed(6)} s`;
-
-const columns = ['kernel', 'queue', 'judged', 'arrivals', 'drops', 'marks', 'different', 'undecidable', 'chance', 'samples', 'verdict'] as const;
 
 /** Queue as a scenario would write it: `codel (target 2 ms)` is its parameters as validated, in ns and bytes. */
 function queueText({ kind, params }: Verdict): string {
@@ -16,42 +16,49 @@ function queueText({ kind, params }: Verdict): string {
   return words.length === 0 ? kind : `${kind} (${words.join(', ')})`;
 }
 
-function row(result: ReplayResult, verdict: Verdict): string[] {
-  const first = [`${result.release ?? result.machine}`, queueText(verdict), `${verdict.bottleneck}: ${verdict.judged}`];
-  if (verdict.verdict === 'not judged') return [...first, '', '', '', '', '', '', '', 'not judged'];
-  const { samples } = verdict.outcome;
-  const sampled = samples === null ? 'none' : `${count(samples.samples - samples.different)} of ${count(samples.samples)}`;
-  if (verdict.method === 'exact') {
-    const { arrivals, kernelDrops, kernelMarks, differentDepartures, differentFates, differentMarks } = verdict.outcome;
-    return [...first, count(arrivals), count(kernelDrops), count(kernelMarks), count(differentDepartures + differentFates + differentMarks), count(verdict.undecidable), '', sampled, verdict.verdict];
-  }
-  const { arrivals, kernelDrops, kernelMarks, different, undecidable, signals, expected, deviation } = verdict.outcome;
+const tallyWords: Readonly<Record<TallyName, string>> = { signals: 'drops and marks', drops: 'drops instead of marks', matches: 'matches', turns: 'turns' };
+const tallyText = ({ happened, expected, deviation }: Tally): string => `${count(happened)} of ${count(Math.round(expected))} ± ${count(Math.round(zLimit * deviation))}`;
+const tallies = ({ outcome }: JudgedVerdict): readonly (readonly [TallyName, Tally])[] => Object.entries(outcome.chance?.tallies ?? {}) as [TallyName, Tally][];
+
+/** Of a judged one: arrivals, drops, marks, different, undecidable, samples. */
+function figures(verdict: JudgedVerdict): string[] {
+  const { arrivals, kernelDrops, kernelMarks, differentDepartures, differentFates, differentMarks, samples, chance } = verdict.outcome;
   return [
-    ...first, count(arrivals), count(kernelDrops), count(kernelMarks), count(different), count(undecidable + verdict.lateTicks),
-    `${count(signals)} of ${count(Math.round(expected))} ± ${count(Math.round(zLimit * deviation))}`, sampled, verdict.verdict,
+    count(arrivals), count(kernelDrops), count(kernelMarks), count(differentDepartures + differentFates + differentMarks), count(verdict.undecidable + verdict.lateTicks + (chance?.hidden ?? 0)),
+    samples === null ? 'none' : samples.different === 0 ? count(samples.samples) : `${count(samples.samples - samples.different)} of ${count(samples.samples)}`,
   ];
 }
 
-/** All verdicts as a table for the terminal, then what is to be said of each. */
+const columns = 80;
+
+/** All verdicts as a table for the terminal (80 columns), then what is to be said of each. */
 export function replayText(results: readonly ReplayResult[]): string {
-  const rows: string[][] = [];
-  const remarks: string[] = [];
-  for (const result of results) {
-    for (const verdict of result.verdicts) {
-      rows.push(row(result, verdict));
-      remarks.push(...remarksOn(result, verdict));
-    }
-  }
-  // Columns that no row fills (chance, say) only take room.
-  const filled = [...columns.keys()].filter((index) => rows.length === 0 || rows.some((cells) => cells[index] !== ''));
-  const table = new Table({ head: filled.map((index) => columns[index]!), style: { head: [], border: [] }, chars: { mid: '', 'left-mid': '', 'mid-mid': '', 'right-mid': '' } });
-  table.push(...rows.map((cells) => filled.map((index) => cells[index]!)));
-  return [table.toString(), ...remarks].join('\n');
+  const kernels = new Set(results.map(kernelOf));
+  const rows = results.flatMap((result) => result.verdicts.map((verdict) => [
+    `${kernels.size > 1 ? `${kernelOf(result)} ` : ''}${verdict.bottleneck}: ${queueText(verdict)}${verdict.judged === verdict.kind ? '' : ` as ${verdict.judged}`}`,
+    ...(verdict.verdict === 'not judged' ? ['', '', '', '', '', ''] : figures(verdict)), verdict.verdict,
+  ]));
+  const head = ['queue', 'arrivals', 'drops', 'marks', 'differ', 'unsure', 'samples', 'verdict'];
+  // Columns that no row fills only take room.
+  const filled = [...head.keys()].filter((index) => rows.some((cells) => cells[index] !== ''));
+  const table = columnsText(filled.map((index) => head[index]!), rows.map((cells) => filled.map((index) => cells[index]!)), columns);
+  const remarks = results.flatMap((result) => result.verdicts.flatMap((verdict) => remarksOn(result, verdict)));
+  return [
+    ...(kernels.size === 1 ? [`kernel ${[...kernels][0]!}`] : []),
+    table.head, table.rule, ...table.rows,
+    ...remarks.flatMap((remark) => wrap(remark.trim(), columns - 6).map((line, index) => `${remark.startsWith('  ') ? '  ' : ''}${index === 0 ? '' : '  '}${line}`)),
+  ].join('\n');
 }
+const kernelOf = (result: ReplayResult): string => result.release ?? result.machine;
 
 export function replayMarkdown(results: readonly ReplayResult[]): string {
   const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
-  return [line(columns), line(columns.map(() => '---')), ...results.flatMap((result) => result.verdicts.map((verdict) => line(row(result, verdict))))].join('\n');
+  const titles = ['kernel', 'queue', 'judged', 'arrivals', 'drops', 'marks', 'different', 'undecidable', 'samples', 'chance', 'verdict'];
+  return [line(titles), line(titles.map(() => '---')), ...results.flatMap((result) => result.verdicts.map((verdict) => line([
+    kernelOf(result), queueText(verdict), `${verdict.bottleneck}: ${verdict.judged}`,
+    ...(verdict.verdict === 'not judged' ? ['', '', '', '', '', '', ''] : [...figures(verdict), tallies(verdict).map(([name, tally]) => (name === 'signals' ? tallyText(tally) : `${tallyWords[name]} ${tallyText(tally)}`)).join('; ')]),
+    verdict.verdict,
+  ])))].join('\n');
 }
 
 function remarksOn(result: ReplayResult, verdict: Verdict): string[] {
@@ -61,11 +68,12 @@ function remarksOn(result: ReplayResult, verdict: Verdict): string[] {
   const { own, first, samples } = verdict.outcome;
   if (verdict.from === 'packets.parquet') out.push(`${name}: from packets.parquet, as raw/ has no captures: the order of equal times is a guess`);
   if (own > 0) out.push(`${name}: ${own} packets left that were not seen to enter; they were left out`);
-  if (verdict.method === 'exact' && verdict.buckets !== null) {
+  for (const [tally, one] of tallies(verdict)) out.push(`${name}: by chance: ${count(one.happened)} ${tallyWords[tally]} where ${count(Math.round(one.expected))} ± ${count(Math.round(zLimit * one.deviation))} are expected in ${count(one.asked)} decisions`);
+  if (verdict.buckets !== null) {
     const { queues, collisions, strangers } = verdict.buckets;
     out.push(`${name}: ${queues} queues${collisions.length === 0 ? '' : `; shared: ${collisions.map((flows) => flows.join(' + ')).join('; ')}`}${strangers === 0 ? '' : `; ${strangers} packets of unknown flows`}`);
   }
-  if (first !== null && verdict.method === 'exact' && verdict.buckets?.rehash) {
+  if (first !== null && verdict.buckets?.rehash) {
     out.push(`${name}: a TCP socket that times out may have moved to another queue, which no record shows; to rule it out, run with tcp: { sysctls: { net.core.txrehash: 0 } }`);
   }
   if (first !== null) out.push(`${name}: first disagreement`, ...disagreementText(first));

@@ -8,6 +8,7 @@ import pc from 'picocolors';
 import type { Metrics } from '../analysis/metrics.js';
 import type { Summary } from '../analysis/summary.js';
 import type { RunJson } from '../records/run-json.js';
+import { wrap } from './columns.js';
 import { counted, dash, formatBps, formatCount, formatMs, formatNumber, formatPercent, formatSeconds, formatVaried, machineText } from './format.js';
 import { shownFigures } from './set-report.js';
 
@@ -69,15 +70,6 @@ export function statusText(status: string): string {
   return status === 'complete' ? pc.green(status) : status === 'running' ? pc.cyan(status) : status === 'incomplete' ? pc.yellow(status) : pc.red(status);
 }
 
-function wrap(text: string, width: number): string[] {
-  const lines: string[] = [];
-  let line = '';
-  for (const word of text.split(/\s+/)) {
-    if (line !== '' && line.length + 1 + word.length > width) { lines.push(line); line = ''; }
-    line += line === '' ? word : ` ${word}`;
-  }
-  return line === '' ? lines : [...lines, line];
-}
 
 /** `154 [93.7 193] ms`: the unit once when it is the same. */
 function withInterval(median: string, low: string, high: string): string {

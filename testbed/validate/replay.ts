@@ -45,9 +45,10 @@ function summarise(verdicts: readonly Verdict[]): ReplayVerdict | null {
   if (judged.length === 0) return null;
   const told = judged.map((verdict) => {
     const where = judged.length > 1 ? `${verdict.bottleneck}${verdict.judged === verdict.kind ? '' : ` as ${verdict.judged}`}: ` : '';
-    const { outcome } = verdict;
-    if (verdict.method === 'exact') return `${where}${formatCount(verdict.outcome.departures + verdict.outcome.kernelDrops)} decisions, ${formatCount(verdict.outcome.differentDepartures + verdict.outcome.differentFates + verdict.outcome.differentMarks)} differ`;
-    return `${where}${formatCount(outcome.arrivals)} packets, ${formatCount(verdict.outcome.signals)} drops or marks by chance where ${formatCount(verdict.outcome.expected)} are expected (z ${verdict.outcome.z.toFixed(1)}), ${formatCount(verdict.outcome.different)} decisions differ`;
+    const { departures, kernelDrops, differentDepartures, differentFates, differentMarks, chance } = verdict.outcome;
+    const told = `${where}${formatCount(departures + kernelDrops)} decisions, ${formatCount(differentDepartures + differentFates + differentMarks)} differ`;
+    const signals = chance?.tallies.signals;
+    return signals === undefined ? told : `${told}, ${formatCount(signals.happened)} drops or marks by chance where ${formatCount(signals.expected)} are expected (z ${signals.z.toFixed(1)})`;
   });
   return { status: judged.some(({ verdict }) => verdict === 'disagree') ? 'fail' : 'pass', message: told.join('; ') };
 }

@@ -1,0 +1,130 @@
+/**
+ * What a record leaves open, settled by where the replay agrees most: the phase of the kernel's clock, when its timer goes off, which
+ * flows share a queue, and decisions within a clock step of their threshold. How much of it was needed is part of the verdict.
+ */
+
+import type { Plan } from '../plan/plan.js';
+import { findBuckets, type Buckets } from './buckets.js';
+import { agrees, differences, replayDecisions, type ReplayOutcome, type ReplayRequest, type SetKeys } from './decisions.js';
+import type { JudgedKind } from './kinds.js';
+import { findLateTicks, findTimer } from './timer.js';
+
+/** More than this many in a run, and not one in a hundred thousand, are no matter of clock steps. */
+const mostUndecidable = (departures: number): number => Math.max(3, departures / 1e5);
+/** Flows that may be put elsewhere than the record alone suggests. */
+const mostMoves = 24;
+
+export interface Settled {
+  readonly outcome: ReplayOutcome;
+  readonly phaseNs: number | null;
+  readonly timerNs: number | null;
+  readonly undecidable: number;
+  readonly lateTicks: number;
+  readonly buckets: Buckets | null;
+  /** Why a difference may lie in what no record shows; null: it may not. */
+  readonly secret: string | null;
+}
+export type Given = Omit<ReplayRequest, 'keys' | 'phaseNs' | 'startNs' | 'nudges' | 'lateTicks' | 'stopAtFirst'>;
+
+/** @returns a text: why it cannot be judged */
+export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise<Settled | string> {
+  let buckets = how.shared === undefined ? null : await findBuckets(given.source, given.untilNs);
+  let numbers: readonly number[] = [];
+  let { params } = given;
+  if (buckets !== null) {
+    const room = how.shared!(buckets.flows + 1, params);
+    if (room === null) return `${buckets.flows} flows: more than can be given queues of their own`;
+    ({ keys: numbers, params } = room);
+  }
+  let request: ReplayRequest = { ...given, params, keys: null, phaseNs: 0, startNs: 0, nudges: new Map(), lateTicks: new Map(), stopAtFirst: false };
+  const keysOf = (map: Buckets | null): SetKeys | null => (map === null ? how.apart?.(plan) ?? null : (packet) => {
+    const bucket = map.queueOf(packet.flow, packet.forward ? 1 : 0);
+    packet.flowHash = numbers[bucket < 0 ? map.flows : bucket]!;
+  });
+  const replay = (more: Partial<ReplayRequest>, map = buckets): Promise<ReplayOutcome> => replayDecisions({ ...request, keys: keysOf(map), ...more });
+
+  let timerNs: number | null = null;
+  const timer = how.timer?.(params) ?? null;
+  if (timer !== null) {
+    timerNs = await findTimer((firstNs, untilNs) => replay({ startNs: firstNs - timer.firstNs, untilNs }), timer, given);
+    if (timerNs === null) return 'the samples do not show when its timer goes off; sample more often (collect: { queue: 1ms })';
+    request = { ...request, startNs: timerNs - timer.firstNs };
+  }
+  let outcome = await replay({});
+  let phaseNs = 0;
+  for (const candidate of how.clock?.phasesNs ?? []) {
+    if (agrees(outcome)) break;
+    const other = candidate === phaseNs ? outcome : await replay({ phaseNs: candidate });
+    if (differences(other) < differences(outcome)) [phaseNs, outcome] = [candidate, other];
+  }
+  request = { ...request, phaseNs };
+
+  if (buckets !== null && outcome.first !== null) {
+    const settled = await settleBuckets(buckets, outcome, (map) => replay({ stopAtFirst: true }, map));
+    if (settled !== null) {
+      buckets = settled;
+      outcome = await replay({});
+    }
+  }
+  let undecidable = 0;
+  if (how.clock?.stepNs !== undefined && outcome.first !== null) {
+    const nudges = await findNudges(outcome, how.clock.stepNs, (some) => replay({ nudges: some, stopAtFirst: true }));
+    if (nudges !== null) {
+      request = { ...request, nudges };
+      outcome = await replay({});
+      undecidable = nudges.size;
+    }
+  }
+  let lateTicks = 0;
+  if (timer !== null && outcome.samples?.first) {
+    const late = await findLateTicks(outcome.samples.first, timerNs!, timer.periodNs, async (some) => (await replay({ lateTicks: some })).samples?.first ?? null);
+    if (late !== null) {
+      outcome = await replay({ lateTicks: late });
+      lateTicks = late.size;
+    }
+  }
+  const flows = new Set(plan.flows.map(({ id }) => id)).size + plan.probes.length;
+  return { outcome, phaseNs: how.clock === undefined ? null : phaseNs, timerNs, undecidable, lateTicks, buckets, secret: how.secret !== undefined && flows > 1 ? how.secret : null };
+}
+
+/** Departures at which ours is asked a clock step sooner or later; null when that does not bring it to the end. */
+async function findNudges(outcome: ReplayOutcome, stepNs: number, replay: (nudges: ReadonlyMap<number, number>) => Promise<ReplayOutcome>): Promise<ReadonlyMap<number, number> | null> {
+  const nudges = new Map<number, number>();
+  let left = outcome;
+  while (left.first !== null && nudges.size < mostUndecidable(outcome.departures)) {
+    const at = left.first.after;
+    let best: ReplayOutcome | null = null;
+    for (const nudge of [stepNs, -stepNs]) {
+      const tried = await replay(new Map([...nudges, [at, nudge]]));
+      if (tried.first === null || tried.first.after > at) {
+        nudges.set(at, nudge);
+        best = tried;
+        break;
+      }
+    }
+    if (best === null) return null;
+    left = best;
+  }
+  return left.first === null ? nudges : null;
+}
+
+/** Flows whose queue the record alone does not settle are put where the replay goes on furthest; null when that does not bring it to its end. */
+async function settleBuckets(buckets: Buckets, outcome: ReplayOutcome, replay: (map: Buckets) => Promise<ReplayOutcome>): Promise<Buckets | null> {
+  let [map, left] = [buckets, outcome];
+  for (let moves = 0; left.first !== null && moves < mostMoves; moves++) {
+    const { after, ours, kernel } = left.first;
+    let best: { readonly map: Buckets; readonly outcome: ReplayOutcome } | null = null;
+    for (const packet of [ours, kernel]) {
+      if (packet === null) continue;
+      for (const other of map.otherPlaces(packet.flow, packet.forward ? 1 : 0)) {
+        const tried = await replay(other);
+        const reached = tried.first?.after ?? Infinity;
+        if (reached > (best === null ? after : best.outcome.first?.after ?? Infinity)) best = { map: other, outcome: tried };
+        if (reached === Infinity) return other;
+      }
+    }
+    if (best === null) return null;
+    [map, left] = [best.map, best.outcome];
+  }
+  return left.first === null ? map : null;
+}

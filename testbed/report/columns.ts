@@ -1,0 +1,47 @@
+/** Columns under one another in plain text, no wider than a terminal: what is too wide goes on in the next line. */
+
+export interface ColumnsText { readonly head: string; readonly rule: string; /** One text a row, of one line or more. */ readonly rows: readonly string[] }
+
+/**
+ * The first column to the left, the others to the right. Where they are too wide together the widest give way, but none is cut inside a
+ * word: only if words are too long is the whole wider than `most`.
+ * @param most characters; Infinity: never wrapped
+ */
+export function columnsText(head: readonly string[], body: readonly (readonly string[])[], most: number): ColumnsText {
+  const all = [head, ...body];
+  const widths = head.map((_, column) => Math.max(...all.map((row) => (row[column] ?? '').length)));
+  const least = head.map((_, column) => Math.max(...all.map((row) => longestWord(row[column] ?? ''))));
+  const gaps = 2 * (head.length - 1);
+  const total = (): number => widths.reduce((sum, width) => sum + width, gaps);
+  while (total() > most) {
+    let widest = -1;
+    for (let column = 0; column < widths.length; column++) if (widths[column]! > least[column]! && (widest < 0 || widths[column]! > widths[widest]!)) widest = column;
+    if (widest < 0) break;
+    widths[widest]!--;
+  }
+  const row = (cells: readonly string[]): string => {
+    const wrapped = head.map((_, column) => wrap(cells[column] ?? '', widths[column]!));
+    return Array.from({ length: Math.max(...wrapped.map((lines) => lines.length)) }, (_, line) =>
+      wrapped.map((lines, column) => (column === 0 ? (lines[line] ?? '').padEnd(widths[column]!) : (lines[line] ?? '').padStart(widths[column]!))).join('  ').trimEnd()).join('\n');
+  };
+  // Wrapping may have left a column narrower than it might be.
+  for (let column = 0; column < widths.length; column++) widths[column] = Math.max(...all.flatMap((cells) => wrap(cells[column] ?? '', widths[column]!).map((line) => line.length)));
+  return { head: row(head), rule: '─'.repeat(total()), rows: body.map(row) };
+}
+
+const longestWord = (text: string): number => Math.max(...text.split(/ +/).map((word) => word.length));
+
+/** Lines of at most `width` characters, broken at spaces; a longer word has a line of its own. */
+export function wrap(text: string, width: number): string[] {
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(/ +/)) {
+    if (line !== '' && line.length + 1 + word.length > width) {
+      lines.push(line);
+      line = word;
+    } else {
+      line = line === '' ? word : `${line} ${word}`;
+    }
+  }
+  return [...lines, line];
+}
