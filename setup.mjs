@@ -220,7 +220,7 @@ async function systemPackages() {
   }
   const how = family
     ? `${process.getuid?.() === 0 ? '' : 'as root: '}${installers[family]} ${packagesOf(missing, family).join(' ')}`
-    : ['debian', 'fedora', 'arch'].map((each) => `${each}: ${installers[each]} ${packagesOf(missing, each).join(' ')}`).join('\n    ');
+    : ['debian', 'fedora', 'arch'].map((each) => `as root, ${each}: ${installers[each]} ${packagesOf(missing, each).join(' ')}`).join('\n    ');
   step.missing(`missing ${missing.join(', ')}`);
   leftOver.push(`${missing.join(', ')} →\n    ${how}`);
 }
@@ -380,9 +380,12 @@ async function kernel() {
     step.done(built.release);
   } catch (error) {
     if (error.name !== 'UserError') throw error;
-    step.missing(error.message);
+    const message = error.message.replace(`kernel ${kernelVersion}: `, '');
+    step.missing(message);
     if (controller.signal.aborted) process.exit(130);
-    leftOver.push(`the UML kernel → node setup.mjs again when the above is mended`);
+    // What to do stands after the semicolon, where the machine itself cannot be mended.
+    const instead = leftOver.length === 0 ? /; (.*testbed kernel build .*)$/s.exec(message)?.[1] : undefined;
+    leftOver.push(`the UML kernel →\n    ${instead?.replace('testbed kernel', 'npx testbed kernel') ?? 'node setup.mjs again, when the above is mended'}`);
   } finally {
     process.off('SIGINT', stop).off('SIGTERM', stop);
   }

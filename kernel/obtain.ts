@@ -24,7 +24,7 @@ const installedArchive = (version: KernelVersion): string => `/usr/src/${version
 export async function findSource(version: KernelVersion, log: BuildLog, signal: AbortSignal): Promise<SourcePackage> {
   if (!hasApt()) {
     const osName = existsSync('/etc/os-release') ? (/^PRETTY_NAME="?([^"\n]*)/m.exec(readFileSync('/etc/os-release', 'utf8'))?.[1] ?? 'this system') : 'this system';
-    throw new UserError(`kernel ${version.name}: ${osName} has no apt to take Debian's ${version.package} from; unpack a kernel source of your choice and build it: testbed kernel build --source DIR --name ${version.name}`);
+    throw new UserError(`${osName} has no apt to take Debian's ${version.package} from; unpack the source of Linux ${version.name} and build it: testbed kernel build --source DIR --name ${version.name}`);
   }
   const installed = existsSync(installedArchive(version)) ? await installedVersion(version.package) : null;
   let found: Candidate | null;
@@ -37,7 +37,7 @@ export async function findSource(version: KernelVersion, log: BuildLog, signal: 
   }
   if (installed !== null && (found === null || found.version === installed)) return { version, packageVersion: installed, download: null };
   if (found === null) {
-    throw new UserError(`kernel ${version.name}: neither this machine's apt sources nor Debian's ${version.suite} have ${version.package}; add a suite that has it to the apt sources, or build a tree of your own: testbed kernel build --source DIR`);
+    throw new UserError(`neither this machine's apt sources nor Debian's ${version.suite} have ${version.package}; add a suite that has it to the apt sources, or build a tree of your own: testbed kernel build --source DIR`);
   }
   return { version, packageVersion: found.version, download: found };
 }

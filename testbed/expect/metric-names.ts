@@ -41,7 +41,13 @@ export const figures: Readonly<Record<Part, readonly string[]>> = {
 export const classFigures: readonly string[] = ['throughputBps', 'lossRatio', 'markRatio', ...spread('queueDelayMs')];
 
 /** What a scenario's runs will have figures of. */
-export interface FigureOwners { readonly bottlenecks: readonly string[]; readonly classes: readonly string[]; readonly probes: readonly string[] }
+export interface FigureOwners {
+  readonly bottlenecks: readonly string[];
+  readonly classes: readonly string[];
+  readonly probes: readonly string[];
+  /** Whether something is written under that name that could not be read. */
+  readonly unread?: (name: string) => boolean;
+}
 
 export const ownersOf = (expanded: Pick<Expanded, 'links' | 'classes' | 'probes'>): FigureOwners => ({
   bottlenecks: expanded.links.flatMap(({ name, fields }) => sides.flatMap((side) => (typeof sideOf(fields.rate, side) === 'number' ? [side === 'forward' ? name : `${name}.reverse`] : []))),
@@ -90,6 +96,13 @@ export function findFigure(text: string, owners: FigureOwners): Figure | string 
   const owner = rest.split('.')[0]!;
   const near = suggestion(owner, all);
   return `there is no bottleneck, traffic class or probe "${owner}" with figures; ${near}expected ${all.length > 0 ? `a figure of ${enumerate(all)}, such as ${example(owners)}` : 'figures of a link with a rate, a class or a probe, and the scenario has none'}`;
+}
+
+/** Whether only another mistake keeps a name from being that of a figure. */
+export function isUnread(text: string, owners: FigureOwners): boolean {
+  const words = text.split('.');
+  const owner = words[(parts as readonly string[]).includes(words[0]!) && words.length > 1 ? 1 : 0]!;
+  return owners.unread?.(owner) === true && !parts.some((part) => owners[part].includes(owner));
 }
 
 function example(owners: FigureOwners): string {

@@ -15,7 +15,7 @@ import { enumerate, suggestion } from '../scenario/names.js';
 import { show, type Path, type Problem } from '../scenario/problem.js';
 import { parsePackets, parseRate, parseSize, parseTime } from '../units.js';
 import type { Tolerance } from '../validate/tolerances.js';
-import { findFigure, ownersOf, type Figure, type FigureOwners } from './metric-names.js';
+import { findFigure, isUnread, ownersOf, type Figure, type FigureOwners } from './metric-names.js';
 
 export type EngineName = 'sim' | 'kernel';
 export type Relation = '>=' | '<=' | '>' | '<' | '=' | '!=';
@@ -46,9 +46,12 @@ const sources = ['sim', 'kernel', 'published'] as const;
 type Source = (typeof sources)[number];
 const lineWords = 'a comparison such as BL1.utilisation >= 0.95, or two of sim, kernel and published such as sim ~ kernel';
 
-/** @returns every line that could be read, and every mistake with its place (below `expect`) */
-export function parseExpectations(lines: Expectations, expanded: Pick<Expanded, 'links' | 'classes' | 'probes'>): { readonly expectations: readonly Expectation[]; readonly problems: readonly Problem[] } {
-  const owners = ownersOf(expanded);
+/**
+ * @param unread whether what is written under a name could not be read: what only follows from that is no mistake
+ * @returns every line that could be read, and every mistake with its place (below `expect`)
+ */
+export function parseExpectations(lines: Expectations, expanded: Pick<Expanded, 'links' | 'classes' | 'probes'>, unread: (name: string) => boolean = () => false): { readonly expectations: readonly Expectation[]; readonly problems: readonly Problem[] } {
+  const owners: FigureOwners = { ...ownersOf(expanded), unread };
   const expectations: Expectation[] = [];
   const problems: Problem[] = [];
   lines.forEach((line, index) => {
@@ -63,6 +66,14 @@ export function parseExpectations(lines: Expectations, expanded: Pick<Expanded, 
 type Report = (below: Path, message: string) => undefined;
 type Read = Bound | Engines | Published | undefined;
 
+/** The figure of that name; when there is none, says so, but not where only another mistake hides it. */
+function figureNamed(name: string, owners: FigureOwners, say: (message: string) => void): Figure | undefined {
+  const figure = findFigure(name.trim(), owners);
+  if (typeof figure !== 'string') return figure;
+  if (!isUnread(name.trim(), owners)) say(figure);
+  return undefined;
+}
+
 function parseText(line: string, owners: FigureOwners, problem: Report): Read {
   const text = line.trim();
   const match = relationPattern.exec(text);
@@ -71,8 +82,8 @@ function parseText(line: string, owners: FigureOwners, problem: Report): Read {
     if (both === undefined) return problem([], `${show(line)} is not accepted; expected ${lineWords}`);
     return parseAgainst(text, both, undefined, owners, problem, []);
   }
-  const figure = findFigure(match[1]!.trim(), owners);
-  if (typeof figure === 'string') return problem([], figure);
+  const figure = figureNamed(match[1]!, owners, (message) => problem([], message));
+  if (figure === undefined) return undefined;
   const value = parseValue(match[3]!.trim(), figure.unit);
   if (value === undefined) return problem([], `${show(match[3]!.trim())} is not accepted for ${figure.text}; expected ${valueWords[figure.unit]}`);
   return { kind: 'bound', text, figure, relation: relations[match[2]!]!, value, valueText: match[3]!.trim() };
@@ -104,8 +115,8 @@ function parseAgainst(text: string, [left, right]: readonly [Source, Source], va
     const figures: { figure: Figure; tolerance: Tolerance }[] = [];
     let good = true;
     for (const [name, wanted] of Object.entries(value ?? {})) {
-      const figure = findFigure(name.trim(), owners);
-      if (typeof figure === 'string') { good = false; problem([...below, name], figure); continue; }
+      const figure = figureNamed(name, owners, (message) => problem([...below, name], message));
+      if (figure === undefined) { good = false; continue; }
       const tolerance = typeof wanted === 'object' ? undefined : parseTolerance(String(wanted), figure.unit);
       if (tolerance === undefined) { good = false; problem([...below, name], `${show(wanted)} is not accepted as the tolerance of ${figure.text}; expected ${toleranceWords(figure.unit)}`); continue; }
       figures.push({ figure, tolerance });
@@ -137,8 +148,8 @@ function parsePublished(text: string, engine: EngineName, value: Inner, owners: 
   if (parsed === undefined || (parsed !== null && parsed.absolute !== null)) wrong(['tolerance'], `${show(tolerance)} is not accepted; expected a percentage such as 10%`);
   const figures: Record<string, Figure> = {};
   for (const [name, ours] of Object.entries(words('figures'))) {
-    const figure = findFigure(ours.trim(), owners);
-    if (typeof figure === 'string') wrong(['figures', name], figure);
+    const figure = figureNamed(ours, owners, (message) => { wrong(['figures', name], message); });
+    if (figure === undefined) good = false;
     else figures[name] = figure;
   }
   if (good && Object.keys(figures).length === 0) wrong(own('figures') === undefined ? [] : ['figures'], "has no figures; expected figures: { THE SOURCE'S NAME: OURS }, such as { utilisation: BL1.utilisation }");

@@ -41,6 +41,7 @@ export function targetBelowInterval<Schema extends z.ZodObject>(schema: Schema, 
   return schema.superRefine((given, context) => {
     const { target, interval } = given as { readonly target?: number; readonly interval?: number };
     if ((target === undefined && interval === undefined) || (target ?? defaultTarget) < (interval ?? defaultInterval)) return;
+    if (context.issues.length > 0) return; // one of them is no time of the kernel's at all, which was told
     // At the one the user wrote.
     if (target === undefined) context.addIssue({ code: 'custom', path: ['interval'], message: `expected interval above target (${formatTime(defaultTarget)} by default)` });
     else context.addIssue({ code: 'custom', path: ['target'], message: `expected target below interval (${formatTime(interval ?? defaultInterval)}${interval === undefined ? ' by default' : ''})` });

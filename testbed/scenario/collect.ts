@@ -14,5 +14,5 @@ const zInterval = word((text) => {
 export const zCollect = z.strictObject({
   queue: zInterval.optional().meta({ description: 'Sampling interval of every bottleneck queue, or none (only at the edges of the window). Default: 10ms.' }),
   sockets: zInterval.optional().meta({ description: 'Sampling interval of every TCP socket, or none. Default: 100ms.' }),
-  packets: z.union([z.boolean(), z.literal('auto')]).optional().meta({ description: 'Record every packet through every bottleneck: true, false, or auto (in virtual time). Default: auto.' }),
+  packets: z.union([z.boolean(), z.literal('auto', { error: 'expected true, false or auto' })]).optional().meta({ description: 'Record every packet through every bottleneck: true, false, or auto (in virtual time). Default: auto.' }),
 });

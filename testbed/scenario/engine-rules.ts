@@ -34,6 +34,7 @@ export interface EngineRules {
   readonly congestionControls: readonly string[] | null;
 }
 
+const tooLarge = 'does not fit the 32 bits the kernel has for it (in its own unit: µs, packets or bytes); expected at most 4294967295';
 /** What a try to make a queue says against it, or null. Anything but a mistake of the user is thrown on. */
 function complaint(make: () => void): string | null {
   try {
@@ -42,7 +43,7 @@ function complaint(make: () => void): string | null {
   } catch (error) {
     if (error instanceof UserError) return error.message.replace(/^queue [\w-]+: /, '');
     // A number too large for the field of tc's structures it goes to.
-    if (error instanceof RangeError) return 'a parameter does not fit the 32 bits the kernel has for it (µs, packets or bytes); expected at most 4294967295';
+    if (error instanceof RangeError) return tooLarge;
     throw error;
   }
 }
@@ -56,7 +57,7 @@ export function tryQueue(params: PlanQueue['params'], make: (params: PlanQueue['
   if (message === null) return null;
   const without = (key: string): PlanQueue['params'] => Object.fromEntries(Object.entries(params).filter(([other]) => other !== key));
   const key = [...first, ...Object.keys(params)].find((candidate) => complaint(() => make(without(candidate))) === null);
-  return { key: key ?? null, message };
+  return { key: key ?? null, message: message !== tooLarge ? message : `${key === undefined ? 'a parameter' : String(params[key])} ${tooLarge}` };
 }
 
 /** Makes a discipline of aqm/ as the simulator and the userspace bottleneck do, and forgets it. @throws UserError */

@@ -83,6 +83,8 @@ export function checkEvents({ scenario, expanded, rtts, endNs, problem, rules }:
         const isLink = expanded.links.some((link) => link.name === change.target);
         const place: Path = ['topology', isLink ? 'links' : 'hosts', change.target];
         if (cables.length === 0) {
+          // A link that is written but joins nothing: told where it is written.
+          if (change.index === null && Object.hasOwn(topology.links ?? {}, change.target)) continue;
           const group = topology.hosts[change.target];
           const message = change.index !== null && isLink ? `${change.target} is a link, not a group of hosts; expected ${change.target}.${change.field}`
             : change.index !== null && group !== undefined
@@ -93,9 +95,12 @@ export function checkEvents({ scenario, expanded, rtts, endNs, problem, rules }:
         }
         // All hosts of a group are alike, and go on being so only to themselves: each is followed.
         for (const [i, cable] of cables.entries()) {
+          // One value for both directions is one mistake.
+          let silent = i > 0;
           for (const side of changedSides(change, cable.fields)) {
             const message = apply(change, side, stateOf(cable, side), cable.fields);
-            if (message !== null && i === 0) problem([...where, ...message.below], message.text, [...place, 'rate'], [...place, 'queue']);
+            if (message !== null && !silent) problem([...where, ...message.below], message.text, [...place, 'rate'], [...place, 'queue']);
+            if (message !== null && change.value.forward === change.value.reverse) silent = true;
             if (shapeKeys.some((key) => key === change.field)) touched.set(stateOf(cable, side), { where, needs: shapeKeys.flatMap((key) => [[...place, key], ...unreadChanges(change.target, key)]) });
           }
         }
@@ -122,8 +127,9 @@ export function checkEvents({ scenario, expanded, rtts, endNs, problem, rules }:
   function apply(change: Change, side: Side, state: Standing, fields: LinkFields): { readonly below: Path; readonly text: string } | null {
     const value = change.value[side]!;
     const wrong = (text: string, below: Path = []) => ({ below, text });
+    const inDirection = change.value.forward === change.value.reverse ? '' : ` in the ${side} direction`;
     if (change.field === 'rate') {
-      if (state.rateBps === null) return wrong(`${change.target} has no rate in the ${side} direction to change; expected a link with a rate from the start`);
+      if (state.rateBps === null) return wrong(`${change.target} has no rate${inDirection} to change; expected a link with a rate from the start`);
       state.rateBps = value as number;
       return null;
     }
@@ -133,7 +139,7 @@ export function checkEvents({ scenario, expanded, rtts, endNs, problem, rules }:
     }
     const before = state.queue;
     const after = value as PlanQueue;
-    if (state.rateBps === null) return wrong(`${change.target} has no queue in the ${side} direction; expected a link with a rate from the start`);
+    if (state.rateBps === null) return wrong(`${change.target} has no queue${inDirection}; expected a link with a rate from the start`);
     if (after.kind === before.kind && after.in !== before.in) return wrong(`the queue is in the ${before.in} and cannot move to the ${after.in} during the run; expected in: ${before.in} with the event's parameters`);
     if (after.kind !== before.kind) return wrong(`the queue is ${before.kind} and cannot become ${after.kind} during the run; expected other parameters of ${before.kind}`);
     if (after.kind === 'raw') return wrong('a queue of raw tc words cannot be changed during the run; expected a queue with typed parameters');

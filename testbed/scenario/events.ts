@@ -87,7 +87,7 @@ function namelessQueue(value: unknown): string | undefined {
 
 export const zEvent = z.looseObject({
   at: zTime.meta({ description: 'When, from the start of the run.' }),
-  set: z.record(z.string(), z.unknown()).optional().meta({ description: 'Targets and their new values, such as BL1.rate: 5mbit. Also written as one key: set BL1.rate: 5mbit.' }),
+  set: z.record(z.string(), z.unknown(), { error: 'expected a map of targets and their new values, such as { BL1.rate: 5mbit }' }).optional().meta({ description: 'Targets and their new values, such as BL1.rate: 5mbit. Also written as one key: set BL1.rate: 5mbit.' }),
 }).transform((event, context) => {
   const changes: Change[] = [];
   const { at, set, ...rest } = event;

@@ -186,7 +186,7 @@ export function expand(scenario: Resolved, { rules, holes }: ExpandOptions = {})
     links.push({ name, a, b, fields: link });
   }
   const islands = new Set(topology.routers.map((_, i) => root(i)));
-  if (islands.size > 1 && !lost && !holes?.like('topology', 'links', '*')) {
+  if (islands.size > 1 && !lost && routerIndex.size === topology.routers.length && !holes?.like('topology', 'links', '*')) {
     const apart = topology.routers.filter((_, i) => root(i) !== root(0));
     problem(['topology', 'routers'], `${enumerate(apart)} ${apart.length === 1 ? 'is' : 'are'} not joined with ${topology.routers[0]!}; expected links in topology.links that join all routers`, ['topology', 'routers']);
   }
@@ -331,7 +331,10 @@ export function expand(scenario: Resolved, { rules, holes }: ExpandOptions = {})
   pairRtts(scenario, onTheWay, parents, rtts, problem);
   checkPackets(scenario, onTheWay, parents, problem);
   checkEvents({ scenario, expanded, rtts, endNs, problem, rules });
-  problems.push(...parseExpectations(scenario.expect ?? [], expanded).problems);
+  /** Whether a link, class or probe is written there that could not be read, or not joined to the rest. */
+  const unread = (name: string): boolean => (Object.hasOwn(topology.links ?? {}, name) && !links.some((link) => link.name === name))
+    || [['topology', 'links', name, 'rate'], ['traffic', name, 'kind'], ['probes', name, 'from']].some((path) => holes?.touches(path));
+  problems.push(...parseExpectations(scenario.expect ?? [], expanded, unread).problems);
   return { expanded: { ...expanded, pairs, rtts }, problems };
 }
 

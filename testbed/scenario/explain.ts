@@ -19,12 +19,10 @@ const kinds: Readonly<Record<string, string>> = {
  * `explain` reads back, because the issue itself does not carry them.
  */
 export const expectation = (issue: z.core.$ZodRawIssue): string | undefined => {
+  const shapeKeys = (): string[] => Object.keys((issue.inst as { _zod?: { def?: { shape?: object } } } | undefined)?._zod?.def?.shape ?? {});
   switch (issue.code) {
-    case 'unrecognized_keys': {
-      const definition = (issue.inst as { _zod?: { def?: { shape?: object } } } | undefined)?._zod?.def;
-      return JSON.stringify(Object.keys(definition?.shape ?? {}));
-    }
-    case 'invalid_type': return `expected ${kinds[issue.expected as string] ?? String(issue.expected)}`;
+    case 'unrecognized_keys': return JSON.stringify(shapeKeys());
+    case 'invalid_type': return issue.expected === 'object' && shapeKeys().length > 0 ? `expected a map of ${enumerate(shapeKeys())}` : `expected ${kinds[issue.expected as string] ?? String(issue.expected)}`;
     case 'invalid_value': return `expected ${(issue.values as unknown[]).map(String).join(', ')}`;
     case 'too_small': return `expected ${issue.origin === 'array' || issue.origin === 'string' ? `at least ${String(issue.minimum)} ${issue.origin === 'array' ? 'entries' : 'characters'}` : `${issue.inclusive === false ? 'more than' : 'at least'} ${String(issue.minimum)}`}`;
     case 'too_big': return `expected ${issue.origin === 'array' || issue.origin === 'string' ? `at most ${String(issue.maximum)} ${issue.origin === 'array' ? 'entries' : 'characters'}` : `${issue.inclusive === false ? 'less than' : 'at most'} ${String(issue.maximum)}`}`;

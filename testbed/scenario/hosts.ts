@@ -29,4 +29,4 @@ const zRange = z.string({ error: `expected ${listWords}` }).regex(rangePattern, 
   const first = match[2] === undefined ? null : Number(match[2]);
   return { group: match[1]!, first, last: match[3] === undefined ? first : Number(match[3]), text: text.trim() };
 });
-export const zHostList = z.union([zRange.transform((range) => [range]), z.array(zRange).min(1, { error: `expected ${listWords}` }).max(1000)]);
+export const zHostList = z.union([zRange.transform((range) => [range]), z.array(zRange, { error: `expected ${listWords}` }).min(1, { error: `expected ${listWords}` }).max(1000)]);

@@ -317,6 +317,29 @@ events:
       [18, 'events[0].set BM.sideways.rate'], [19, 'events[1].at'], [20, 'events[2].set BM.jitter'],
     ]);
   });
+  it('one mistake once: not what events and expectations make of a link, class or probe that could not be read', () => {
+    const more = 'events:\n  - { at: 5s, set BL.rate: 5mbit }\nexpect: [BL.utilisation > 0.5, BL.reverse.lossRatio < 1%, classes.bulk.jain > 0.9, { sim ~ kernel: { BL.utilisation: 2% } }]\n';
+    const broken = (from: string, to: string): string => `${replaced(from, to)}${more}`;
+    refused(broken('20mbit', '0mbit'), 5, 'topology.links.BL.rate', /"0mbit" is not accepted/);
+    refused(broken('between: [R1, R2]', 'between: [R1]'), 5, 'topology.links.BL.between', /two routers/);
+    refused(broken('between: [R1, R2]', 'between: [R1, R1]'), 5, 'topology.links.BL.between', /joins R1 with itself/);
+    refused(broken('between: [R1, R2]', 'between: [R1, R9]'), 5, 'topology.links.BL.between[1]', /there is no router "R9"/);
+    refused(broken('routers: [R1, R2]', 'routers: R1'), 3, 'topology.routers', /names of routers/);
+    refused(broken('routers: [R1, R2]', 'routers: [R1, R2, R2]'), 3, 'topology.routers[2]', /also that of a router/);
+    refused(broken('bulk: { kind: bulk, from: S, to: D, rtt: 50ms }', 'bulk: iperf3'), 10, 'traffic.bulk', /"iperf3" is not accepted/);
+    refused(`${good}vary: { queue: [pfifo, pie] }\nevents:\n  - { at: 5s, set BL.queue: fq_codel }\n`, 13, 'events[0].set BL.queue', /the queue is codel and cannot become fq_codel/);
+    // With nothing hidden they are told.
+    assert.deepEqual(problemsOf(broken('rate: 20mbit, queue: codel', 'delay: 1ms')).map((p) => p.field), ['events[0].set BL.rate', 'expect[0]', 'expect[1]', 'expect[3].sim ~ kernel.BL.utilisation']);
+  });
+  it('a value that should be a map or one of few words, with what it may hold', () => {
+    refused(`${good}measure: 60s\n`, 11, 'measure', /^"60s" is not accepted; expected a map of warmup, duration$/);
+    refused(`${good}collect: { packets: "yes" }\n`, 11, 'collect.packets', /expected true, false or auto$/);
+    refused(link('rate: 20mbit, queue: 5'), 5, 'topology.links.BL.queue', /expected the name of a queue discipline, such as codel, or a map such as \{ kind: codel/);
+    refused(`${good}events: { at: 5s }\n`, 11, 'events', /expected a list, such as \[\{ at: 20s/);
+    refused(bulk('from: {}, to: D'), 10, 'traffic.bulk.from', /^\{\} is not accepted; expected hosts such as S1, S1\[0\], S1\[0..1\], or a list of these$/);
+    refused(link('rate: 20mbit, queue: { kind: bfifo, limit: 99999999999 }'), 5, 'topology.links.BL.queue.limit', /^99999999999 does not fit the 32 bits/);
+    refused(link('rate: 20mbit, queue: { kind: codel, target: 9999h }'), 5, 'topology.links.BL.queue.target', /at most 4294s/);
+  });
   it('at most fifty, and how many more there are', () => {
     const classes = Array.from({ length: 80 }, (_, i) => `  c${i}: { kind: bulk, from: S, to: nowhere }\n`).join('');
     const problems = problemsOf(`${good}${classes}`);

@@ -65,6 +65,10 @@ export function loadText(text: string, file: string, options: LoadOptions = {}):
   const unread = new Set(source.problems.map((p) => formatPath(p.path)));
   found.push(...base.problems.filter((p) => !unread.has(formatPath(p.path))).map((p) => locate(p, source, overlays)));
 
+  /** Where the file itself is wrong whatever varies: there, variants have nothing to add. */
+  const place = ({ file: where, line, field }: Located): string => JSON.stringify([where, line, field]);
+  const wrongAnyway = new Set(found.map(place));
+
   const seeds = seedsOf(root);
   seeds.forEach((seed, i) => {
     if (seeds.indexOf(seed) !== i) found.push(locate({ path: ['seeds', i], message: `the seed ${seed} is there twice, which would repeat the same run; expected different seeds` }, source, overlays));
@@ -93,7 +97,7 @@ export function loadText(text: string, file: string, options: LoadOptions = {}):
       });
     });
     const { resolved, problems } = keys.length === 0 ? base : check(changed, rules);
-    found.push(...problems.filter((p) => !unread.has(formatPath(p.path))).map((p) => locate(p, source, own)));
+    found.push(...problems.filter((p) => !unread.has(formatPath(p.path))).map((p) => locate(p, source, own)).filter((p) => !wrongAnyway.has(place(p))));
     if (resolved === undefined || problems.length > 0) continue;
     const { vary: _vary, seeds: _seeds, ...parts } = resolved;
     const variant = { ...parts, varied: Object.fromEntries(groups.flatMap((group, i) => group.map((key, g) => [key, labels[i]![chosen[i]!]![g]!]))) };

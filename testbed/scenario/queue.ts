@@ -84,11 +84,12 @@ function resolveQueue(kind: string, params: Readonly<Record<string, unknown>>, p
   return { kind, in: where, params: values };
 }
 
+const mapWords = 'a map such as { kind: codel, target: 5ms }';
 const zQueueMap = z.looseObject({
   kind: zKindName.optional().meta({ description: "Name of the queue discipline: tc's where Linux has it." }),
   in: zPlace.optional().meta({ description: 'kernel (a qdisc) or daemon (the userspace bottleneck). Default: kernel where Linux has it.' }),
   tc: zTc.optional().meta({ description: "Raw tc words, for a qdisc that has no parameters here; kernel only." }),
-}).transform((map, context): ScenarioQueue => {
+}, { error: (issue) => (issue.code === 'invalid_type' ? `expected ${mapWords}` : undefined) }).transform((map, context): ScenarioQueue => {
   const { kind, in: place, tc, ...params } = map;
   const give = (message: string, path: string[]): ScenarioQueue => {
     context.addIssue({ code: 'custom', message, path });
