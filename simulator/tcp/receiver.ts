@@ -1,12 +1,13 @@
 /**
  * A TCP receiver as Linux 6.12 is one (net/ipv4/tcp_input.c, tcp_output.c, tcp_timer.c): quick ACKs at the start and while the window
  * grows, delayed ACKs with `ato`, compressed ACKs during reordering, SACK and D-SACK blocks, the receive window with its
- * auto-tuning (DRS, tcp_rcv_space_adjust), ECN echo, DCTCP's exact echo. Data are read as they arrive, in order.
- * Differences from Linux: sequence numbers count segments; memory is counted as payload at the scaling ratio
- * of full segments; an ACK for a PSH is sent for the last segment of the data only.
+ * auto-tuning (DRS, tcp_rcv_space_adjust), ECN echo, DCTCP's exact echo. Data are read as the built-in generator reads them, or as they come.
+ * Differences from Linux: sequence numbers count segments; which received segments share a buffer is worked out from their
+ * numbers, as if the sender's pages held this flow only; an ACK for a PSH is sent for the last segment of the data only.
  * `model: classic`: an ACK a packet, unlimited window.
  */
 
+import { receiveLowWater, receiveRoom } from '../../testbed/traffic/receive-buffer.js';
 import { Actor } from '../events.js';
 import type { Network } from '../network.js';
 import { kind, type Packet } from '../packet.js';
@@ -15,15 +16,17 @@ import { atoMin, delackLongest, delackMax, hz, jiffies, timerNs } from './clock.
 import type { TcpModel } from './sender.js';
 
 const rmemDefault = 131072;
-/**
- * What the built-in generator's receivers ask for by SO_RCVLOWAT before they listen (testbed/traffic/tcp-flows.ts):
- * tcp_set_rcvlowat makes the buffer twice as large, because half of it is taken to be overhead before anything was received.
- */
-const receiveRoom = 1 << 20;
 /** What a received segment's buffer costs beside its payload, bytes (struct sk_buff, head, shared info), on the kernel of kernel/uml.config. */
 const segmentOverhead = 832;
-/** The built-in generator reads when this much waits (SO_RCVLOWAT), bytes. */
-const lowWater = 65536;
+/** TCP_DEFAULT_SCALING_RATIO: how much of the buffer is taken to be payload until a segment was measured, in 256ths. */
+const firstRatio = 128;
+/** TCP_MSS_DEFAULT: what tcp_measure_rcv_mss starts from. */
+const firstMss = 536;
+/** Buffers merge up to so many fragments (MAX_SKB_FRAGS); a segment has one, or two where the sender's page ended (SKB_FRAG_PAGE_ORDER). */
+const maxFragments = 17;
+const fragmentPage = 32768;
+/** Among held segments: it has a buffer of its own. */
+const ownBuffer = 1 << 24;
 const maxQuickAcks = 16;
 
 class CompressedAckTimer extends Actor {
@@ -51,10 +54,11 @@ export class TcpReceiver extends Actor implements Endpoint {
   private repeats = 0;
   private peerEcn = false;
 
-  // Out-of-order segments: a ring of flags over [rcvNxt, rcvNxt + capacity).
-  private held = new Uint16Array(64);
+  // Out-of-order segments: a ring over [rcvNxt, rcvNxt + capacity) of payload + 1, 0 for none; and the memory they take.
+  private held = new Uint32Array(64);
   private mask = 63;
   private outOfOrder = 0;
+  private heldBytes = 0;
   private sacks = 0;
   private readonly sackFrom = new Int32Array(5);
   private readonly sackTo = new Int32Array(5);
@@ -82,16 +86,22 @@ export class TcpReceiver extends Actor implements Endpoint {
   private synTsVal = 0;
 
   // Receive window and its tuning, bytes and µs.
-  /** tcp_measure_rcv_mss: payload in 256ths of the memory it takes. */
-  private readonly ratio: number;
+  /** scaling_ratio: payload in 256ths of the memory it takes (tcp_measure_rcv_mss). */
+  private ratio = firstRatio;
+  private measured = false;
   private readonly readsLate: boolean;
+  // What waits to be read: payload, buffers it is in, fragments of the last, payload of the first.
   private unread = 0;
-  private readUpTo = 0;
+  private buffers = 0;
+  private tailFragments = 0;
+  private firstBytes = 0;
   private clamp: number;
   private rcvbuf = rmemDefault;
   private rcvSsthresh = 65535;
   private rcvWnd = 65535;
   private rightEdge = NaN;
+  /** Unit of the window field, bytes: its scale follows the largest buffer (tcp_select_initial_window). */
+  private readonly windowUnit: number;
   private spaceTarget: number;
   private spaceSeq = NaN;
   private spaceUs = NaN;
@@ -113,15 +123,16 @@ export class TcpReceiver extends Actor implements Endpoint {
     this.headerBytes = v6 ? 72 : 52;
     this.spaceTarget = 10 * mss;
     this.bytes = 0;
-    this.rightEdge = 65535;
     this.spaceSeq = 0;
     this.spaceUs = 0;
-    this.ratio = Math.floor((mss * 256) / (mss + segmentOverhead));
     this.readsLate = builtin && model.bufferLimits;
     if (builtin) this.rcvbuf = Math.max(this.rcvbuf, 2 * Math.min(receiveRoom, Math.floor(model.rmemMax / 2)));
-    this.clamp = this.windowFrom(this.rcvbuf);
-    // tcp_select_initial_window: half the buffer in whole segments; the SYN-ACK's field, not scaled, says 65535 at most.
-    this.rcvSsthresh = this.rcvWnd = Math.floor(this.rcvbuf / 2 / mss) * mss;
+    this.windowUnit = 2 ** Math.min(14, Math.max(0, Math.floor(Math.log2(model.rmemMax)) - 15));
+    // tcp_select_initial_window: half the buffer in whole segments; tcp_init_buffer_space keeps a segment of it back.
+    const full = this.windowFrom(this.rcvbuf);
+    this.rcvWnd = this.rightEdge = Math.floor(full / mss) * mss;
+    this.clamp = full - mss;
+    this.rcvSsthresh = Math.min(this.rcvWnd, this.clamp);
     this.compressedTimer = new CompressedAckTimer(this);
     this.closeTimer = new CloseTimer(this);
     network.events.add(this);
@@ -200,7 +211,7 @@ export class TcpReceiver extends Actor implements Endpoint {
     if (segment - this.rcvNxt < this.held.length) return;
     let capacity = this.held.length;
     while (segment - this.rcvNxt >= capacity) capacity *= 2;
-    const held = new Uint16Array(capacity);
+    const held = new Uint32Array(capacity);
     for (let k = 0; k < this.held.length; k++) held[(this.rcvNxt + k) & (capacity - 1)] = this.held[(this.rcvNxt + k) & this.mask]!;
     this.held = held;
     this.mask = capacity - 1;
@@ -210,7 +221,8 @@ export class TcpReceiver extends Actor implements Endpoint {
     const s = packet.seq;
     if (packet.fin) this.finSeq = s;
     if (s < this.rcvNxt) {
-      // Seen before: at once, with a D-SACK.
+      // Seen before: at once, with a D-SACK; what ends before the last acknowledgement is not looked at further (tcp_sequence).
+      if (s + 1 >= this.rcvWup && s <= this.rcvWup && packet.tsVal > this.tsRecent) this.tsRecent = packet.tsVal;
       if (this.model.delayedAcks) this.enterQuickAck(maxQuickAcks);
       this.dsackFrom = s;
       this.dsackTo = s + 1;
@@ -220,19 +232,16 @@ export class TcpReceiver extends Actor implements Endpoint {
     }
     if (s <= this.rcvWup && packet.tsVal > this.tsRecent) this.tsRecent = packet.tsVal;
     this.scheduled = true;
+    if (this.model.bufferLimits) this.measureRtt(packet);
     if (s === this.rcvNxt) {
       const hadHoles = this.outOfOrder > 0;
-      this.bytes += packet.payload;
-      this.rcvNxt++;
-      if (hadHoles) this.drainHeld();
-      if (this.readsLate) this.unread = this.bytes - this.readUpTo;
+      this.queueRead(packet.payload);
       this.eventDataReceived(packet);
       if (hadHoles) {
+        this.drainHeld();
         this.removeSacks();
         if (this.outOfOrder === 0) this.ackNow = true;
       }
-      if (this.unread >= lowWater) { this.readUpTo = this.bytes; this.unread = 0; }
-      if (this.model.bufferLimits) this.adjustSpace(packet);
       if (this.finSeq >= 0 && this.rcvNxt > this.finSeq) {
         this.sendFin();
         return;
@@ -240,19 +249,42 @@ export class TcpReceiver extends Actor implements Endpoint {
       if (packet.push) this.ackNow = true;
     } else {
       this.checkCe(packet);
+      this.measureSegment(packet.payload);
       this.reserve(s);
       const i = s & this.mask;
       if (this.held[i] !== 0) {
         this.dsackFrom = s;
         this.dsackTo = s + 1;
-      } else {
-        this.held[i] = packet.payload + 1;
-        this.outOfOrder++;
-        if (this.model.bufferLimits) this.growWindow();
-      }
+      } else this.hold(s, packet.payload);
       this.addSack(s);
     }
     this.checkAck();
+    if (this.model.bufferLimits) this.wakeReader();
+  }
+
+  /** tcp_data_queue_ofo. A segment joins the buffer before it, if that has room left; taken to be so within 16 segments. */
+  private hold(s: number, payload: number): void {
+    const own = s % 16 === 0 || this.held[(s - 1) & this.mask] === 0;
+    this.held[s & this.mask] = (payload + 1) | (own ? ownBuffer : 0);
+    this.outOfOrder++;
+    if (this.model.bufferLimits) this.growWindow();
+    this.heldBytes += payload + (own ? segmentOverhead : 0);
+  }
+
+  /** tcp_queue_rcv: the next segment in order joins what waits to be read. */
+  private queueRead(payload: number): void {
+    const from = this.rcvNxt * this.mss;
+    this.rcvNxt++;
+    if (payload === 0) return;
+    this.bytes += payload;
+    this.unread += payload;
+    const fragments = Math.floor((from + payload - 1) / fragmentPage) - Math.floor(from / fragmentPage) + 1;
+    if (this.buffers === 0 || this.tailFragments + fragments > maxFragments) {
+      this.buffers++;
+      this.tailFragments = 0;
+    }
+    this.tailFragments += fragments;
+    if (this.buffers === 1) this.firstBytes += payload;
   }
 
   private drainHeld(): void {
@@ -261,10 +293,11 @@ export class TcpReceiver extends Actor implements Endpoint {
       const i = this.rcvNxt & this.mask;
       const held = this.held[i]!;
       if (held === 0) return;
+      const payload = (held & (ownBuffer - 1)) - 1;
       this.held[i] = 0;
       this.outOfOrder--;
-      this.bytes += held - 1;
-      this.rcvNxt++;
+      this.heldBytes -= payload + (held >= ownBuffer ? segmentOverhead : 0);
+      this.queueRead(payload);
     }
   }
 
@@ -301,8 +334,18 @@ export class TcpReceiver extends Actor implements Endpoint {
     this.sacks = n;
   }
 
+  /** tcp_measure_rcv_mss: the first full segment tells how much of the memory is payload. */
+  private measureSegment(payload: number): void {
+    if (this.measured || payload < firstMss) return;
+    this.measured = true;
+    this.ratio = Math.max(1, Math.floor((payload * 256) / (payload + segmentOverhead)));
+    this.clamp = this.windowFrom(this.rcvbuf);
+    this.spaceTarget = Math.min(this.spaceTarget, this.clamp);
+  }
+
   /** tcp_event_data_recv */
   private eventDataReceived(packet: Packet): void {
+    this.measureSegment(packet.payload);
     const now = jiffies(this.now);
     if (this.model.delayedAcks) {
       if (this.ato === 0) {
@@ -364,8 +407,12 @@ export class TcpReceiver extends Actor implements Endpoint {
   // ---- Window ----
 
   private windowFrom(space: number): number { return Math.floor((space * this.ratio) / 256); }
-  /** tcp_space: what waits to be read takes room too; segments in order are merged (tcp_try_coalesce) and cost their payload only. */
-  private get space(): number { return this.clamp - this.outOfOrder * this.mss - Math.max(this.mss, this.windowFrom(this.unread)); }
+  /** sk_rmem_alloc: what waits to be read or is out of order, with the buffers it is in. */
+  private get memory(): number { return this.unread + this.buffers * segmentOverhead + this.heldBytes; }
+  /** tcp_space */
+  private get space(): number { return this.windowFrom(this.rcvbuf - this.memory); }
+  /** tcp_receive_window */
+  private get windowLeft(): number { return Math.max(0, this.rightEdge - this.rcvNxt * this.mss); }
 
   /** tcp_grow_window */
   private growWindow(): void {
@@ -375,19 +422,36 @@ export class TcpReceiver extends Actor implements Endpoint {
     this.quick |= 1;
   }
 
-  /** tcp_rcv_rtt_measure_ts and tcp_rcv_space_adjust */
-  private adjustSpace(packet: Packet): void {
-    if (packet.tsEcr !== this.rttTsEcr && packet.payload === this.mss) {
-      this.rttTsEcr = packet.tsEcr;
-      const delta = (this.nowMs - packet.tsEcr) * 1000;
-      if (delta > 0) {
-        const m = delta * 8;
-        this.rttUs8 = this.rttUs8 === 0 || m < this.rttUs8 ? m : this.rttUs8 - Math.floor(this.rttUs8 / 8) + delta;
-      }
-    }
+  /** tcp_rcv_rtt_measure_ts */
+  private measureRtt(packet: Packet): void {
+    if (packet.tsEcr === this.rttTsEcr) return;
+    this.rttTsEcr = packet.tsEcr;
+    if (packet.payload !== this.mss) return;
+    const delta = (this.nowMs - packet.tsEcr) * 1000;
+    if (delta <= 0) return;
+    const m = delta * 8;
+    this.rttUs8 = this.rttUs8 === 0 || m < this.rttUs8 ? m : this.rttUs8 - Math.floor(this.rttUs8 / 8) + delta;
+  }
+
+  /** tcp_data_ready: the application reads all there is, after the segment was acknowledged or not. */
+  private wakeReader(): void {
+    if (this.unread === 0) return;
+    if (this.readsLate && this.unread < receiveLowWater && this.memory <= this.rcvbuf - (this.rcvbuf >> 3) && this.windowLeft > this.mss) return;
+    this.adjustSpace();
+    this.unread = this.buffers = this.tailFragments = this.firstBytes = 0;
+    // tcp_cleanup_rbuf: the window offered would double.
+    const left = this.windowLeft;
+    if (2 * left > this.clamp) return;
+    const window = this.offer();
+    if (window > 0 && window >= 2 * left) this.sendAck(kind.ack, this.rcvNxt);
+  }
+
+  /** tcp_rcv_space_adjust, called as each buffer is copied: the first one that comes an eighth of a round trip after the last measure counts. */
+  private adjustSpace(): void {
     const us = this.nowUs;
     if (this.rttUs8 === 0 || us - this.spaceUs < Math.floor(this.rttUs8 / 8)) return;
-    const copied = this.bytes - this.spaceSeq;
+    const read = this.bytes - this.unread + this.firstBytes;
+    const copied = read - this.spaceSeq - (this.bytes - read);
     if (copied > this.spaceTarget) {
       let window = 2 * copied + 16 * this.mss;
       window += 2 * Math.floor((window * (copied - this.spaceTarget)) / this.spaceTarget);
@@ -398,20 +462,27 @@ export class TcpReceiver extends Actor implements Endpoint {
       }
       this.spaceTarget = copied;
     }
-    this.spaceSeq = this.bytes;
+    this.spaceSeq = read;
     this.spaceUs = us;
   }
 
+  /** __tcp_select_window */
+  private offer(): number {
+    const full = this.windowFrom(this.rcvbuf);
+    let free = this.space;
+    if (free < Math.min(this.clamp, full) >> 1) {
+      this.quick = 0;
+      free = Math.floor(free / this.windowUnit) * this.windowUnit;
+      if (free < full >> 4 || free < this.mss) return 0;
+    }
+    if (free > this.rcvSsthresh) free = this.rcvSsthresh;
+    return Math.ceil(free / this.windowUnit) * this.windowUnit;
+  }
   /** tcp_select_window: never moves the right edge back. */
   private selectWindow(): number {
-    let free = Math.max(0, this.clamp - this.outOfOrder * this.mss);
-    if (free < this.clamp / 2) this.quick = 0;
-    if (free > this.rcvSsthresh) free = this.rcvSsthresh;
-    const window = Math.ceil(free / 128) * 128;
     const acked = this.rcvNxt * this.mss;
-    const edge = Math.max(this.rightEdge, acked + window);
-    this.rightEdge = edge;
-    this.rcvWnd = edge - acked;
+    this.rightEdge = Math.max(this.rightEdge, acked + this.offer());
+    this.rcvWnd = this.rightEdge - acked;
     return this.rcvWnd;
   }
 

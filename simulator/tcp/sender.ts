@@ -4,8 +4,8 @@
  * PRR (RFC 6937), F-RTO (RFC 5682), undo by time stamps and D-SACK, RTO (RFC 6298) with a floor of 200 ms, cwnd validation,
  * TSO autosizing and deferral, TCP small queues, internal pacing, ECN (RFC 3168).
  *
- * Differences from Linux: sequence numbers count segments of one MSS (nothing is ever re-segmented or merged; only the
- * last segment may be short); the application writes whenever the send buffer lets it, whole segments at a time; no reneging, urgent data, MTU probing,
+ * Differences from Linux: sequence numbers count segments of one MSS (what is sent is never re-segmented or merged; only the
+ * last segment may be short; what is not sent yet lies in buffers as the kernel's, tcp_sendmsg); the application writes whenever the send buffer lets it, whole segments at a time; no reneging, urgent data, MTU probing,
  * fast open, idle restart (the application never pauses) or PSH every half window.
  *
  * `model: classic` (see `TcpModel`) turns off RACK, TLP, PRR, F-RTO, undo, TSO, TSQ and the receive window: a segment is lost when three later
@@ -63,7 +63,11 @@ const rexmitNone = 0;
 const rexmitLost = 1;
 const rexmitNew = 2;
 
-const gsoMaxBytes = 65536;
+/** What is sent at most (push_one of tcp_write_xmit): all that may be; one burst, without waiting for more; one burst as a loss probe. */
+const push = { all: 0, one: 1, probe: 2 } as const;
+
+/** GSO_LEGACY_MAX_SIZE without MAX_TCP_HEADER + 1 (sk_dst_gso_max_size). */
+const gsoMaxBytes = 65536 - 193;
 const dupThreshold = 3;
 const maxReordering = 300;
 /**
@@ -96,6 +100,10 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   /** Send buffer: segments the application has written so far, and its size in bytes (sk_sndbuf). */
   private written = 0;
   private sndbuf = 0;
+  /** Where the buffers that hold what was not sent end (sk_write_queue), segments; a ring. The first begins at `nxt`. */
+  private bufferEnds = new Int32Array(8);
+  private firstBuffer = 0;
+  private buffers = 0;
 
   // Connection.
   connected = false;
@@ -341,30 +349,67 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
 
   /** Bytes of the send buffer in use, its buffers' own size included (sk_wmem_queued). */
   private queued(): number {
-    const unsent = this.written - this.nxt;
-    return (this.written - this.una) * this.mss + bufferOverhead * (Math.ceil(this.packetsOut / this.tsoSegments()) + Math.ceil(unsent / this.bufferSegments()));
+    return (this.written - this.una) * this.mss + bufferOverhead * (Math.ceil(this.packetsOut / this.tsoSegments()) + this.buffers);
   }
   /** Segments of a buffer being filled (tcp_xmit_size_goal): at most half the largest window seen. */
   private bufferSegments(): number {
     return Math.max(1, Math.floor(Math.min(gsoMaxBytes, this.maxWindow / 2) / this.mss));
   }
+  private bufferEnd(k: number): number { return this.bufferEnds[(this.firstBuffer + k) & (this.bufferEnds.length - 1)]!; }
+  private setBufferEnd(k: number, end: number): void { this.bufferEnds[(this.firstBuffer + k) & (this.bufferEnds.length - 1)] = end; }
 
-  /** The application writes until the send buffer is full (tcp_sendmsg), and closes after the last byte. */
+  private addBuffer(end: number): void {
+    const { bufferEnds, buffers } = this;
+    if (buffers === bufferEnds.length) {
+      const more = new Int32Array(2 * buffers);
+      for (let k = 0; k < buffers; k++) more[k] = this.bufferEnd(k);
+      this.bufferEnds = more;
+      this.firstBuffer = 0;
+    }
+    this.buffers++;
+    this.setBufferEnd(buffers, end);
+  }
+
+  /** What was sent leaves the buffers. */
+  private leaveBuffers(): void {
+    while (this.buffers > 0 && this.bufferEnd(0) <= this.nxt) {
+      this.firstBuffer = (this.firstBuffer + 1) & (this.bufferEnds.length - 1);
+      this.buffers--;
+    }
+  }
+
+  /**
+   * The application writes until the send buffer is full, and closes after the last byte (tcp_sendmsg_locked): the last buffer
+   * is filled first; the first one full is sent from at once (tcp_push_one).
+   */
   private write(): void {
     if (!this.model.bufferLimits) return;
     const step = this.bufferSegments();
-    while (this.written < this.total && this.queued() < this.sndbuf) this.written = Math.min(this.total, this.written + step);
+    while (this.written < this.total) {
+      const last = this.buffers - 1;
+      const from = last > 0 ? this.bufferEnd(last - 1) : this.nxt;
+      const room = last >= 0 ? step - (this.written - from) : 0;
+      if (room > 0) {
+        this.written = Math.min(this.total, this.written + room);
+        this.setBufferEnd(last, this.written);
+      } else {
+        if (this.queued() >= this.sndbuf) return;
+        this.written = Math.min(this.total, this.written + step);
+        this.addBuffer(this.written);
+      }
+      if (this.buffers === 1 && this.written < this.total && this.written - this.nxt >= step) this.output(push.one);
+    }
   }
 
   /** Sends what may be sent; room in the send buffer wakes the application (tcp_check_space), which writes on. */
   private push(): void {
-    this.output(false);
+    this.output(push.all);
     while (this.written < this.total) {
       if (this.inFlight < this.cwnd) this.expandBuffer();
       const queued = this.queued();
       if (this.sndbuf - queued < queued / 2) return;
       this.write();
-      this.output(false);
+      this.output(push.all);
     }
     this.close();
   }
@@ -376,7 +421,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.closeDue = false;
     if (this.nxt < this.total) return;
     this.finAlone = true;
-    this.output(false);
+    this.output(push.all);
   }
   /** Closed for writing from the start (classic), the FIN not decided on yet. */
   private closeDue = false;
@@ -447,7 +492,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     switch (this.pending) {
       case timer.reorder: this.reorderTimeout(); break;
       case timer.lossProbe: this.sendLossProbe(); break;
-      case timer.probe0: this.pending = timer.none; this.output(false); break;
+      case timer.probe0: this.pending = timer.none; this.output(push.all); break;
       default: this.pending = timer.none; this.retransmitTimeout(); break;
     }
   }
@@ -487,7 +532,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       let sent = false;
       if (this.nxt < this.end && this.windowAllows(this.nxt)) {
         const before = this.packetsOut;
-        this.output(true);
+        this.output(push.probe);
         sent = this.packetsOut > before;
       } else if (this.packetsOut > 0) {
         this.retransmit(this.nxt - 1);
@@ -622,25 +667,32 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     return Math.max(Math.floor(bytes / this.mss), this.cc.minTsoSegments(this));
   }
 
-  /** tcp_tso_should_defer: waits for more window rather than send a small burst. */
-  private defer(available: number, maxSegments: number): boolean {
+  /**
+   * tcp_tso_should_defer: waits for more window rather than send a small burst.
+   * @param length segments of the buffer to be sent from
+   * @param last it is the last one written
+   */
+  private defer(length: number, last: boolean, maxSegments: number): boolean {
     if (this.state >= state.recovery) return false;
     if (this.now - this.sendAtNs - 1e6 > 0) return false;
     const congestion = (this.cwnd - this.inFlight) * this.mss;
     const receive = this.wndEnd - this.nxt * this.mss;
     const limit = Math.min(receive, congestion);
     if (limit >= maxSegments * this.mss) return false;
+    // Nothing will be added to a buffer before the last one.
+    if (!last && limit >= length * this.mss) return false;
     const chunk = Math.floor(Math.min(this.wndEnd - this.una * this.mss, this.cwnd * this.mss) / 3);
     if (limit >= chunk) return false;
     if (this.packetsOut === 0) return false;
     // Only when the next acknowledgement is expected within a millisecond or half a round trip, whichever is less.
     const awayNs = this.board.sentUs[this.una & this.board.mask]! * 1000 + 125 * this.srttUs - this.now;
     if (awayNs > Math.min(Math.floor((125 * this.srttUs) / 2), 1e6)) return false;
-    // The last of the data will not grow.
-    if (available * this.mss <= limit) return false;
-    if (congestion < receive) this.cwndLimited = true;
+    if (limit <= length * this.mss) this.deferredByWindow = congestion < receive;
+    // With the FIN behind it, it will not grow either.
+    else if (this.closing && this.nxt + length >= this.end) return false;
     return true;
   }
+  private deferredByWindow = false;
 
   private pacingBlocks(): boolean {
     if (!this.paced || this.sendAtNs <= this.now) return false;
@@ -677,10 +729,11 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.push();
   }
 
-  /** tcp_write_xmit. @param probe a loss probe: one segment, whatever cwnd says */
-  private output(probe: boolean): void {
+  /** tcp_write_xmit. @param most one of `push` */
+  private output(most: number): void {
     const { board } = this;
-    const maxSegments = probe ? 1 : this.tsoSegments();
+    const probe = most === push.probe;
+    const maxSegments = this.tsoSegments();
     const end = this.end;
     let sent = 0;
     let limited = false;
@@ -694,13 +747,27 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
         quota = 1;
       }
       quota = Math.min(quota, maxSegments);
-      if (!this.windowAllows(this.nxt)) break;
       const available = end - this.nxt;
-      if (quota > 1 || maxSegments > 1) {
-        const wanted = Math.min(available, maxSegments);
-        if (wanted > 1 && !probe && this.defer(available, maxSegments)) { limited ||= this.cwndLimited; break; }
+      let length = available;
+      let last = true;
+      if (this.buffers > 0) {
+        // tcp_grow_skb: a buffer too short for the burst takes from the next.
+        if (this.buffers > 1 && this.bufferEnd(0) < this.nxt + quota) {
+          this.setBufferEnd(0, Math.min(this.nxt + quota, this.bufferEnd(1)));
+          if (this.bufferEnd(0) === this.bufferEnd(1)) {
+            this.firstBuffer = (this.firstBuffer + 1) & (this.bufferEnds.length - 1);
+            this.buffers--;
+          }
+        }
+        length = this.bufferEnd(0) - this.nxt;
+        last = this.buffers === 1;
       }
-      let count = Math.min(quota, available);
+      if (!this.windowAllows(this.nxt)) break;
+      if (length > 1 && maxSegments > 1 && most === push.all) {
+        this.deferredByWindow = false;
+        if (this.defer(length, last, maxSegments)) { limited = this.deferredByWindow; break; }
+      }
+      let count = Math.min(quota, length);
       // A burst never goes beyond the receive window.
       while (count > 1 && !this.windowAllows(this.nxt + count - 1)) count--;
       if (this.smallQueueFull(0, count * this.mss)) break;
@@ -726,11 +793,12 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
         this.packetsOut++;
         this.transmit(s, false);
       }
+      this.leaveBuffers();
       this.pace(bytes, dueNs);
       this.lastSentJiffies = jiffies(this.now);
       if (priorPackets === 0 || this.pending === timer.lossProbe) this.rearmRto();
       sent += count;
-      if (probe) break;
+      if (most !== push.all) break;
     }
     limited ||= this.inFlight >= this.cwnd;
     if (sent > 0 || limited) this.validateCwnd(limited);
@@ -1398,7 +1466,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   private transmitRecovery(rexmit: number): void {
     if (rexmit === rexmitNone) return;
     if (rexmit === rexmitNew) {
-      this.output(false);
+      this.output(push.all);
       if (this.nxt > this.highSeq) return;
       this.frto = false;
     }

@@ -18,6 +18,7 @@ import { TCP_CLOSE_WAIT, bytesReceived, bytesSent, dataSegsOut, rwndLimitedUs, s
 import type { PlanFlow } from '../plan/plan.js';
 import { emptyRow } from './flow-log.js';
 import type { FlowDraft, FlowLog } from './flow-log.js';
+import { receiveLowWater, receiveRoom } from './receive-buffer.js';
 import { oughtToBeConnected, unansweredError } from './unanswered.js';
 
 const SOCK_STREAM = 1;
@@ -40,14 +41,6 @@ const chunk = 1 << 20;
 const zeros = stable(chunk);
 /** Receives nothing: MSG_TRUNC drops the data in the kernel; only its size counts. */
 const sink = stable(chunk);
-/** A wake-up is three system calls, whatever it takes in; from 256 KiB on the kernel's own work is what counts. */
-const receiveLowWater = 256 * 1024;
-/**
- * Set for a moment before the real one: the kernel grows the receive buffer to hold it (tcp_set_rcvlowat) and
- * leaves it so without stopping its autotuning. Else data waiting for the low-water mark would use up the
- * window that the sender is offered.
- */
-const receiveRoom = 2 << 20;
 
 const errorName = (errno: number): string => new SystemError('', errno).code;
 const reasons: Readonly<Record<string, string>> = {
