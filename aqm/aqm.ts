@@ -31,7 +31,8 @@ export interface QueuedPacket {
 }
 
 /** Why a packet was dropped: `limit` (no room), `aqm` (the algorithm's decision, early), `overload` (batch drop of the fattest flow), `filter` (ACK filter). */
-export type DropReason = 'limit' | 'aqm' | 'overload' | 'filter';
+export const dropReasons = ['limit', 'aqm', 'overload', 'filter'] as const;
+export type DropReason = (typeof dropReasons)[number];
 
 export interface AqmContext {
   /** Uniform u32, seeded. Every use of randomness in a discipline comes from here. */
