@@ -74,6 +74,7 @@ export function bootGuest(request: GuestRequest): Guest {
   chmodSync(path.join(folder, 'init'), 0o755);
   copyFileSync(request.companions.poweroff, path.join(folder, 'poweroff'));
   copyFileSync(request.companions.patient, path.join(folder, 'patient.so'));
+  copyFileSync(request.companions.steady, path.join(folder, 'steady.so'));
   symlinkSync(path.resolve(request.raw), path.join(folder, 'raw'));
   symlinkSync(projectRoot, path.join(folder, 'project'));
   symlinkSync(request.companions.preload, path.join(folder, 'preload.so')); // LD_PRELOAD cannot name a path with spaces

@@ -1,7 +1,7 @@
 /**
  * The small programs that go with every kernel, compiled once per content into the cache: preload.so (preload.c, into
- * the UML process on the host), poweroff (poweroff.c, what a guest ends itself with) and patient.so (patient.c, into
- * iperf3 in a guest).
+ * the UML process on the host), poweroff (poweroff.c, what a guest ends itself with), patient.so (patient.c, into
+ * iperf3 in a guest) and steady.so (steady.c, into irtt there).
  */
 
 import { createHash } from 'node:crypto';
@@ -12,9 +12,9 @@ import { howToInstall } from '../testbed/doctor/packages.js';
 import { cacheFolder, findProgram, projectFile } from './project.js';
 import { BuildLog, runStep } from './step.js';
 
-export interface Companions { readonly preload: string; readonly poweroff: string; readonly patient: string }
+export interface Companions { readonly preload: string; readonly poweroff: string; readonly patient: string; readonly steady: string }
 
-const sources = ['preload.c', 'poweroff.c', 'patient.c'].map((name) => () => projectFile('kernel', name));
+const sources = ['preload.c', 'poweroff.c', 'patient.c', 'steady.c'].map((name) => () => projectFile('kernel', name));
 
 function folderOf(): string {
   const hash = createHash('sha256');
@@ -26,7 +26,7 @@ function folderOf(): string {
 export function builtCompanions(): Companions | null {
   const folder = folderOf();
   const at = (name: string): string => path.join(folder, name);
-  return existsSync(folder) ? { preload: at('preload.so'), poweroff: at('poweroff'), patient: at('patient.so') } : null;
+  return existsSync(folder) ? { preload: at('preload.so'), poweroff: at('poweroff'), patient: at('patient.so'), steady: at('steady.so') } : null;
 }
 
 /** Compiles them unless they are there. @throws UserError when there is no compiler, or it fails (naming the log) */
@@ -40,10 +40,11 @@ export async function companions(signal: AbortSignal = new AbortController().sig
   const temporary = mkdtempSync(path.join(path.dirname(folder), '.building-'));
   const log = new BuildLog(cacheFolder('logs', 'companions.log'));
   try {
-    const [preloadSource, poweroffSource, patientSource] = sources.map((source) => source()) as [string, string, string];
+    const [preloadSource, poweroffSource, patientSource, steadySource] = sources.map((source) => source()) as [string, string, string, string];
     await runStep({ name: 'compile preload.so', command: [gcc, '-O2', '-Wall', '-shared', '-fPIC', '-o', path.join(temporary, 'preload.so'), preloadSource, '-ldl'], cwd: temporary, log, signal });
     await runStep({ name: 'compile poweroff', command: [gcc, '-O2', '-Wall', '-o', path.join(temporary, 'poweroff'), poweroffSource], cwd: temporary, log, signal });
     await runStep({ name: 'compile patient.so', command: [gcc, '-O2', '-Wall', '-shared', '-fPIC', '-o', path.join(temporary, 'patient.so'), patientSource, '-ldl'], cwd: temporary, log, signal });
+    await runStep({ name: 'compile steady.so', command: [gcc, '-O2', '-Wall', '-shared', '-fPIC', '-o', path.join(temporary, 'steady.so'), steadySource], cwd: temporary, log, signal });
     chmodSync(temporary, 0o755);
     try {
       renameSync(temporary, folder);

@@ -24,7 +24,7 @@ const leastNode = 20;
 /** The files of the archive, from the project's root. */
 function parts(): string[] {
   const native = path.join('node_modules', '@koromix', `koffi-linux-${process.arch}`);
-  const files = ['dist/remote.mjs', 'dist/daemon.mjs', 'dist/containers.mjs', 'package.json', 'testbed/doctor/packages.json', ...['uml.config', 'preload.c', 'patient.c', 'poweroff.c', 'guest-init.sh'].map((name) => `kernel/${name}`), 'node_modules/koffi/package.json', 'node_modules/koffi/index.js', 'node_modules/koffi/src/koffi/index.js', 'node_modules/koffi/src/koffi/src/static.js'];
+  const files = ['dist/remote.mjs', 'dist/daemon.mjs', 'dist/containers.mjs', 'package.json', 'testbed/doctor/packages.json', ...['uml.config', 'preload.c', 'patient.c', 'steady.c', 'poweroff.c', 'guest-init.sh'].map((name) => `kernel/${name}`), 'node_modules/koffi/package.json', 'node_modules/koffi/index.js', 'node_modules/koffi/src/koffi/index.js', 'node_modules/koffi/src/koffi/src/static.js'];
   return [...files, ...['package.json', 'index.js', `linux_${process.arch}`].map((name) => path.join(native, name))];
 }
 
