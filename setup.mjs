@@ -79,20 +79,18 @@ class Step {
   missing(text) { this.end('✗', text); }
 }
 
-/** Runs a program to its end. Resolves to what it printed; rejects with its last lines. */
-function run(command, args, { onLine, env } = {}) {
+/** Runs a program to its end. `onStatus` gets the lines of its descriptor 3. Resolves to what it printed; rejects with its last lines. */
+function run(command, args, { onStatus, env } = {}) {
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { cwd: root, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(command, args, { cwd: root, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe', ...(onStatus ? ['pipe'] : [])] });
     let out = '';
+    for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text) => { out += text; });
     let partial = '';
-    const take = (text) => {
-      out += text;
+    child.stdio[3]?.setEncoding('utf8').on('data', (text) => {
       const lines = (partial + text).split('\n');
       partial = lines.pop();
-      if (onLine) lines.forEach(onLine);
-    };
-    child.stdout.setEncoding('utf8').on('data', take);
-    child.stderr.setEncoding('utf8').on('data', take);
+      lines.forEach(onStatus);
+    });
     child.on('error', reject);
     child.on('close', (code) => {
       if (code === 0) resolve(out);
@@ -186,14 +184,15 @@ async function systemPackages() {
     // What runs need comes together. What only tests use comes one by one: a release that lacks one still gets the others.
     const alone = packagesOf([...missing.filter((each) => testCommands.includes(each) || Object.hasOwn(testLibraries, each)), ...offeredToo], 'debian');
     const together = all.filter((each) => !alone.includes(each));
-    // apt tells how far it is on a descriptor of its own; here that is standard output.
-    const options = ['-y', '-q', '--no-install-recommends', '-o', 'APT::Status-Fd=1', '-o', 'Dpkg::Use-Pty=0'];
-    const onLine = (line) => {
+    // apt tells how far it is on a descriptor of its own, and closes that one for the packages' scripts: were it standard output,
+    // adduser in them could not print and fails (influxdb's was left half configured).
+    const options = ['-y', '-q', '--no-install-recommends', '-o', 'APT::Status-Fd=3', '-o', 'Dpkg::Use-Pty=0'];
+    const onStatus = (line) => {
       const status = /^(dl|pm)status:[^:]*:([\d.]+):/.exec(line);
       if (status) step.at(`${status[1] === 'dl' ? 'download' : 'install'} ${all.join(' ')}`, Number(status[2]) / 100);
     };
     const env = { DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C' };
-    const install = (packages) => run('apt-get', ['install', ...options, ...packages], { onLine, env });
+    const install = (packages) => run('apt-get', ['install', ...options, ...packages], { onStatus, env });
     let updated = false;
     const allowServices = noServices();
     try {

@@ -31,7 +31,8 @@ export interface QueuedPacket {
 }
 
 /** Why a packet was dropped: `limit` (no room), `aqm` (the algorithm's decision, early), `overload` (batch drop of the fattest flow), `filter` (ACK filter). */
-export type DropReason = 'limit' | 'aqm' | 'overload' | 'filter';
+export const dropReasons = ['limit', 'aqm', 'overload', 'filter'] as const;
+export type DropReason = (typeof dropReasons)[number];
 
 /**
  * What chance decides, decided from outside. A replay (testbed/replay) follows a kernel so: what the kernel drew is not known, what it

@@ -7,7 +7,7 @@
  * and only the hand-over to the device is late.
  */
 
-import type { AqmKind, QueueDiscipline } from '../aqm/aqm.js';
+import type { AqmKind, DropReason, QueueDiscipline } from '../aqm/aqm.js';
 import { aqms } from '../aqm/registry.js';
 import { Actor, before, type EventQueue } from '../simulator/events.js';
 import { Random } from '../simulator/random.js';
@@ -121,7 +121,7 @@ export class Link extends Actor {
     const kind = aqmOf(queue, `link ${this.name}`);
     this.queue = kind.create(queue.params, {
       randomU32: () => this.random.u32(),
-      drop: (packet) => this.dropped(packet as Slot),
+      drop: (packet, reason) => this.dropped(packet as Slot, reason),
       mtuBytes: this.framing,
       rateBps: this.rateBps,
     }, this.events.now);
@@ -175,9 +175,9 @@ export class Link extends Actor {
 
   kick(): void { if (!this.waiting) this.transmit(); }
 
-  private dropped(slot: Slot): void {
+  private dropped(slot: Slot, reason: DropReason): void {
     this.drops++;
-    this.records?.write(slot, NaN, 1);
+    this.records?.write(slot, NaN, reason);
     this.pool.give(slot);
   }
 
@@ -203,7 +203,7 @@ export class Link extends Actor {
       const sojournNs = now - slot.queuedNs;
       this.sojournSum += sojournNs;
       this.sojourn.add(sojournNs);
-      this.records?.write(slot, now, 0);
+      this.records?.write(slot, now, null);
       const field = (slot.dscp << 2) | slot.ecn;
       if (field !== slot.fieldOnArrival) writeDsField(slot.view, slot.at + ipAt, slot.length, field);
       this.wireOf(slot).push(slot);
@@ -248,7 +248,7 @@ export class Link extends Actor {
     if (queue === null || records === null) return;
     this.records = null;
     const { now } = this.events;
-    for (let slot = queue.dequeue(now) as Slot | null; slot !== null; slot = queue.dequeue(now) as Slot | null) records.write(slot, NaN, 0);
+    for (let slot = queue.dequeue(now) as Slot | null; slot !== null; slot = queue.dequeue(now) as Slot | null) records.write(slot, NaN, null);
   }
 
   /** Since the last call, where it says so. */

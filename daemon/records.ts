@@ -3,8 +3,9 @@
  * queue or is dropped, and queue samples on the schedule of every collector. Times are ns of the run.
  */
 
+import type { DropReason } from '../aqm/aqm.js';
 import { Actor, before, type EventQueue } from '../simulator/events.js';
-import { packetFields, queueFields } from '../testbed/records/raw.js';
+import { dropReasonCode, packetFields, queueFields } from '../testbed/records/raw.js';
 import { RecordWriter } from '../testbed/records/record-file.js';
 import type { Link } from './link.js';
 import type { Slot } from './slots.js';
@@ -15,8 +16,8 @@ export class PacketRecords {
   constructor(path: string, bottleneck: string, private readonly originNs: number) {
     this.writer = new RecordWriter(path, 'packets', { bottleneck }, packetFields);
   }
-  /** @param dequeueNs NaN when it was dropped or still waits */
-  write(slot: Slot, dequeueNs: number, dropped: number): void {
+  /** @param dequeueNs NaN when it was dropped or still waits. @param drop why it was dropped; null: it was not */
+  write(slot: Slot, dequeueNs: number, drop: DropReason | null): void {
     const at = this.writer.claim();
     const { data } = this.writer;
     data.setFloat64(at, slot.queuedNs - this.originNs, true);
@@ -24,9 +25,10 @@ export class PacketRecords {
     data.setUint32(at + 16, slot.length, true);
     data.setInt32(at + 20, slot.flow, true);
     data.setUint8(at + 24, slot.forward);
-    data.setUint8(at + 25, dropped);
+    data.setUint8(at + 25, drop === null ? 0 : 1);
     data.setUint8(at + 26, slot.marked ? 1 : 0);
     data.setUint8(at + 27, slot.ecnOnArrival);
+    data.setUint8(at + 28, dropReasonCode(drop));
   }
   flush(): void { this.writer.flush(); }
   close(): void { this.writer.close(); }

@@ -82,7 +82,7 @@ export class Link extends Actor {
     this.sortsByTuple = sortByTuple.has(queue.kind);
     const context: AqmContext = {
       randomU32: () => this.random.u32(),
-      drop: (packet, reason, nowNs) => this.dropped(packet as Packet, reason, nowNs),
+      drop: (packet, reason) => this.dropped(packet as Packet, reason),
       mtuBytes: this.framing,
       rateBps: this.setting.rateBps,
     };
@@ -131,9 +131,9 @@ export class Link extends Actor {
   /** Something may have become ready. */
   kick(): void { if (!this.waiting) this.transmit(); }
 
-  private dropped(packet: Packet, _reason: DropReason, _nowNs: number): void {
+  private dropped(packet: Packet, reason: DropReason): void {
     this.drops++;
-    if (this.records !== null) this.records.write(packet, NaN, 1);
+    if (this.records !== null) this.records.write(packet, NaN, reason);
     if (packet.owner !== null) packet.owner.released(packet);
     this.network.pool.drop(packet);
   }
@@ -165,7 +165,7 @@ export class Link extends Actor {
       this.readyNs = Math.max(this.readyNs, now - this.burstNs) + serialisation;
       this.sentPackets++;
       this.sentBytes += packet.size;
-      if (this.records !== null) this.records.write(packet, now, 0);
+      if (this.records !== null) this.records.write(packet, now, null);
       if (packet.owner !== null) packet.owner.released(packet);
       packet.route!.wires[packet.hop]!.push(packet, this.serialises ? serialisation : 0);
     }
@@ -176,7 +176,7 @@ export class Link extends Actor {
     const { queue, records } = this;
     if (queue === null || records === null) return;
     this.records = null;
-    for (let packet = queue.dequeue(this.network.events.now) as Packet | null; packet !== null; packet = queue.dequeue(this.network.events.now) as Packet | null) records.write(packet, NaN, 0);
+    for (let packet = queue.dequeue(this.network.events.now) as Packet | null; packet !== null; packet = queue.dequeue(this.network.events.now) as Packet | null) records.write(packet, NaN, null);
   }
 
   override fire(): void {

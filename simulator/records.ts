@@ -1,7 +1,8 @@
 /** Packet records: one row a packet that arrived at a bottleneck's queue, written when it leaves or is dropped (testbed/records/raw.ts). */
 
+import type { DropReason } from '../aqm/aqm.js';
 import { RecordWriter } from '../testbed/records/record-file.js';
-import { packetFields } from '../testbed/records/raw.js';
+import { dropReasonCode, packetFields } from '../testbed/records/raw.js';
 import type { Packet } from './packet.js';
 
 export class PacketRecords {
@@ -10,8 +11,8 @@ export class PacketRecords {
   constructor(path: string, bottleneck: string) {
     this.writer = new RecordWriter(path, 'packets', { bottleneck }, packetFields);
   }
-  /** @param dequeueNs NaN when it was dropped or still waits */
-  write(packet: Packet, dequeueNs: number, dropped: number): void {
+  /** @param dequeueNs NaN when it was dropped or still waits. @param drop why it was dropped; null: it was not */
+  write(packet: Packet, dequeueNs: number, drop: DropReason | null): void {
     const at = this.writer.claim();
     const data = this.writer.data;
     const route = packet.route!;
@@ -20,9 +21,10 @@ export class PacketRecords {
     data.setUint32(at + 16, packet.ipBytes, true);
     data.setInt32(at + 20, route.recordId, true);
     data.setUint8(at + 24, route.forward ? 1 : 0);
-    data.setUint8(at + 25, dropped);
+    data.setUint8(at + 25, drop === null ? 0 : 1);
     data.setUint8(at + 26, packet.marked ? 1 : 0);
     data.setUint8(at + 27, packet.ecnOnArrival);
+    data.setUint8(at + 28, dropReasonCode(drop));
     this.rows++;
   }
   close(): void { this.writer.close(); }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { aqms } from '../aqm/registry.js';
 import type { PlanFlow } from '../testbed/plan/plan.js';
+import { dropReasonCode } from '../testbed/records/raw.js';
 import { dumbbell, queue, type DumbbellOptions } from './fixture.js';
 import { simulate } from './simulate.js';
 import { withRun } from './testing.js';
@@ -46,7 +47,7 @@ describe('A simulation', () => {
         const rows = result.rows('packets-BL1.rec');
         assert.equal(rows.filter((row) => row['dropped'] === 1).length, bottleneck.drops);
         assert.equal(rows.filter((row) => row['t_dequeue']! >= 0).length, bottleneck.sentPackets);
-        for (const row of rows) assert.ok(row['dropped'] === 0 || Number.isNaN(row['t_dequeue']!));
+        for (const row of rows) assert.ok(row['dropped'] === 0 ? row['drop_reason'] === 0 : Number.isNaN(row['t_dequeue']!) && row['drop_reason']! > 0);
         assert.equal(result.flows.length, t.flows.length);
         for (const flow of result.flows) {
           const plan = t.flows[flow.id]!;
@@ -69,6 +70,16 @@ describe('A simulation', () => {
       assert.ok(Math.abs(lost! - 225) < 60, `${lost}`);
       assert.ok(Math.abs(copies! - 4500 * 0.95 * 0.1) < 80, `${copies}`);
     });
+  });
+
+  it('says of each packet why it was dropped: no room, or the algorithm', () => {
+    const reasons = (kind: string, params: Record<string, number>): number[] => withRun(dumbbell({
+      rateBps: 4e6, queue: queue(kind, params), pairs: 1, rttNs: 0, durationNs: 2e9, flows: [{ transport: 'udp', kind: 'cbr', cc: null, rateBps: 8e6, packetBytes: 1000 }],
+    }), (result) => [...new Set(result.rows('packets-BL1.rec').map((row) => row['drop_reason']!))].sort());
+    assert.deepEqual(reasons('pfifo', { limit: 20 }), [0, dropReasonCode('limit')]);
+    assert.deepEqual(reasons('codel', { limit: 5000 }), [0, dropReasonCode('aqm')]);
+    assert.deepEqual(reasons('codel', { limit: 100 }), [0, dropReasonCode('limit'), dropReasonCode('aqm')]);
+    assert.deepEqual(reasons('fq_codel', { limit: 200 }), [0, dropReasonCode('aqm'), dropReasonCode('overload')]);
   });
 
   it('goes on until its queues are empty, and says what of the delays it does not know where that takes too long', () => {

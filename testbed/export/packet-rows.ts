@@ -51,4 +51,4 @@ export async function* packetRows(records: RecordReader, bottleneck: string, con
 }
 
 /** Why a packet was dropped, as far as the record tells. */
-export const dropReason = (row: PacketRow, direction: PlanDirection): string => row.reason ?? `dropped by ${direction.queue?.kind ?? 'the device'}`;
+export const dropReason = (row: PacketRow, direction: PlanDirection): string => `dropped by ${direction.queue?.kind ?? 'the device'}${row.reason === null ? '' : ` (${row.reason})`}`;

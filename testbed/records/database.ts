@@ -63,7 +63,7 @@ export const sqlPath = (file: string): string => sqlText(file.replaceAll(/[[*?]/
 export const sqlName = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
 export interface NumberVector { setItem(index: number, value: number): void }
-export interface ScanColumn { readonly name: string; readonly type: 'DOUBLE' | 'INTEGER' | 'UTINYINT' }
+export interface ScanColumn { readonly name: string; readonly type: 'DOUBLE' | 'INTEGER' | 'USMALLINT' }
 
 /**
  * A table function `name()` over rows that live in JavaScript: DuckDB asks for 2048 rows at a time, so nothing is

@@ -6,14 +6,15 @@
 
 import * as fs from 'node:fs';
 import * as path from 'node:path';
+import { dropReasons } from '../../aqm/aqm.js';
 import type { Plan } from '../plan/plan.js';
 import { UserError } from '../errors.js';
 import { openDatabase, registerScan, sqlName, sqlPath, sqlText } from './database.js';
 import type { Database, ScanColumn } from './database.js';
 import { matchCaptures } from './match.js';
 import type { BacklogSample, CaptureNote } from './match.js';
-import { blockRows, ecnShift, noFlow, PacketColumns, packetFlag } from './packet-columns.js';
-import { captureFields, packetFields, probeFields, queueFields, socketFields } from './raw.js';
+import { blockRows, ecnMask, ecnShift, noFlow, PacketColumns, packetFlag, reasonShift } from './packet-columns.js';
+import { captureFields, dropReasonCode, dropReasonField, packetFields, probeFields, queueFields, socketFields } from './raw.js';
 import type { CaptureDictionary, Finding, FlowRow } from './raw.js';
 import { fieldOffsets, headerBytes, none, readRecordHeader, readRecords } from './record-file.js';
 import type { Field, RecordHeader } from './record-file.js';
@@ -87,7 +88,7 @@ interface RecordFile { readonly path: string; readonly header: RecordHeader; rea
 
 /** Fields each table cannot do without. */
 const required: Readonly<Record<string, readonly Field[]>> = {
-  queue: queueFields, captures: captureFields, packets: packetFields, probes: probeFields, sockets: socketFields,
+  queue: queueFields, captures: captureFields, packets: packetFields.filter((field) => field !== dropReasonField), probes: probeFields, sockets: socketFields,
 };
 
 function openRecords(file: string): RecordFile | string {
@@ -297,8 +298,9 @@ async function writePackets(
 
   const columns: readonly ScanColumn[] = [
     { name: 'seq', type: 'INTEGER' }, { name: 'flow', type: 'INTEGER' }, { name: 'size', type: 'INTEGER' },
-    { name: 't_enqueue', type: 'DOUBLE' }, { name: 't_dequeue', type: 'DOUBLE' }, { name: 'flags', type: 'UTINYINT' },
+    { name: 't_enqueue', type: 'DOUBLE' }, { name: 't_dequeue', type: 'DOUBLE' }, { name: 'flags', type: 'USMALLINT' },
   ];
+  const reasons = dropReasons.map((reason) => `WHEN ${dropReasonCode(reason)} THEN ${sqlText(reason)}`).join(' ');
   const parts = directions.map(({ name, packets }, index) => {
     registerScan(database, `packets_${index}`, columns, packets.length, ([seq, flow, size, tEnqueue, tDequeue, flags], from, count) => {
       const block = packets.block(from); // 2048 divides blockRows, so a step never crosses a block
@@ -313,7 +315,7 @@ async function writePackets(
     });
     return `SELECT ${sqlText(name)} AS bottleneck, seq, nullif(flow, ${noFlow}) AS flow, flags & ${packetFlag.forward} <> 0 AS "forward", size, `
       + `${whole('t_enqueue', 'BIGINT')} AS t_enqueue, ${whole('t_dequeue', 'BIGINT')} AS t_dequeue, flags & ${packetFlag.dropped} <> 0 AS dropped, `
-      + `flags & ${packetFlag.marked} <> 0 AS marked, CAST(flags >> ${ecnShift} AS UTINYINT) AS ecn FROM packets_${index}()`;
+      + `flags & ${packetFlag.marked} <> 0 AS marked, CAST((flags >> ${ecnShift}) & ${ecnMask} AS UTINYINT) AS ecn, CASE flags >> ${reasonShift} ${reasons} END AS drop_reason FROM packets_${index}()`;
   });
   // Already in order: directions by name, packets by arrival.
   const count = await writeParquet(database, runDir, tables.packets, parts.length === 0 ? emptySelect(tables.packets) : parts.join(' UNION ALL '));
@@ -335,11 +337,13 @@ function readPackets(file: RecordFile): PacketColumns {
   const { rowBytes } = file.header;
   const [enqueueAt, dequeueAt, sizeAt, flowAt] = [at['t_enqueue']!, at['t_dequeue']!, at['size']!, at['flow']!];
   const [forwardAt, droppedAt, markedAt, ecnAt] = [at['forward']!, at['dropped']!, at['marked']!, at['ecn']!];
+  const reasonAt = at[dropReasonField.name];
   const columns = new PacketColumns();
   for (const { view, rows } of readRecords(file.path)) {
     for (let i = 0, row = 0; i < rows; i++, row += rowBytes) {
       const flags = (view.getUint8(row + forwardAt) === 1 ? packetFlag.forward : 0) | (view.getUint8(row + droppedAt) === 1 ? packetFlag.dropped : 0)
-        | (view.getUint8(row + markedAt) === 1 ? packetFlag.marked : 0) | ((view.getUint8(row + ecnAt) & 3) << ecnShift);
+        | (view.getUint8(row + markedAt) === 1 ? packetFlag.marked : 0) | ((view.getUint8(row + ecnAt) & ecnMask) << ecnShift)
+        | (reasonAt === undefined ? 0 : view.getUint8(row + reasonAt) << reasonShift);
       columns.push(view.getFloat64(row + enqueueAt, true), view.getFloat64(row + dequeueAt, true), view.getUint32(row + sizeAt, true), view.getInt32(row + flowAt, true), flags);
     }
   }

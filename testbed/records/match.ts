@@ -14,7 +14,7 @@
  *   for a FIFO).
  */
 
-import { ecnShift, PacketColumns, packetFlag } from './packet-columns.js';
+import { ecnMask, ecnShift, PacketColumns, packetFlag } from './packet-columns.js';
 import { fieldOffsets, readRecordHeader } from './record-file.js';
 import { rowsInTimeOrder } from './time-order.js';
 
@@ -192,7 +192,7 @@ export function matchCaptures(path: string, directions: readonly string[], lastB
       }
       state.packets.setDequeued(index, t);
       if (index > state.latest) state.latest = index;
-      if (ecn === 3 && state.packets.flags(index) >> ecnShift !== 3) {
+      if (ecn === 3 && ((state.packets.flags(index) >> ecnShift) & ecnMask) !== 3) {
         state.packets.addFlags(index, packetFlag.marked);
         state.marked++;
       }

@@ -1,15 +1,17 @@
 /**
  * The packets of one bottleneck direction, column by column in blocks of 65 536: five million packets take
- * 110 MB and growing never copies. Index = order of arrival.
+ * 115 MB and growing never copies. Index = order of arrival.
  */
 
 const blockBits = 16;
 export const blockRows = 1 << blockBits;
 const blockMask = blockRows - 1;
 
-/** Bits of `flags`; the ECN codepoint on arrival is in bits 4 and 5. */
+/** Bits of `flags`; the ECN codepoint on arrival is in bits 4 and 5, why it was dropped (dropReasonCode) above them. */
 export const packetFlag = { forward: 1, dropped: 2, marked: 4, own: 8 } as const;
 export const ecnShift = 4;
+export const ecnMask = 3;
+export const reasonShift = 6;
 export const noFlow = -0x80000000;
 
 export class PacketBlock {
@@ -18,7 +20,7 @@ export class PacketBlock {
   readonly tDequeue = new Float64Array(blockRows);
   readonly size = new Uint32Array(blockRows);
   readonly flow = new Int32Array(blockRows);
-  readonly flags = new Uint8Array(blockRows);
+  readonly flags = new Uint16Array(blockRows);
 }
 
 export class PacketColumns {

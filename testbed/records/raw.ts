@@ -12,6 +12,7 @@
  *   raw/iperf3-<flow>-{client,server}.json, raw/ping-<probe>.txt, …   what tools printed, untouched
  */
 
+import { dropReasons, type DropReason } from '../../aqm/aqm.js';
 import type { Field } from './record-file.js';
 
 export const queueFields: readonly Field[] = [
@@ -39,10 +40,15 @@ export const captureFields: readonly Field[] = [
 ];
 export interface CaptureDictionary { readonly directions: readonly string[]; /** Packets the ring lost (tpacket statistics): more than 0 makes packet records incomplete and the run invalid. */ readonly lost: number }
 
+/** 0: not dropped, or not told why; else one more than the index into `dropReasons`. Records of before it existed are read without it. */
+export const dropReasonField: Field = { name: 'drop_reason', type: 'u8' };
 export const packetFields: readonly Field[] = [
   { name: 't_enqueue', type: 'f64' }, { name: 't_dequeue', type: 'f64' }, { name: 'size', type: 'u32' }, { name: 'flow', type: 'i32' },
   { name: 'forward', type: 'u8' }, { name: 'dropped', type: 'u8' }, { name: 'marked', type: 'u8' }, { name: 'ecn', type: 'u8' },
+  dropReasonField,
 ];
+/** @returns what `drop_reason` holds */
+export const dropReasonCode = (reason: DropReason | null): number => (reason === null ? 0 : dropReasons.indexOf(reason) + 1);
 
 /** One row a probe packet, written when it is answered; unanswered ones at the end of the run with NaN delays. */
 export const probeFields: readonly Field[] = [

@@ -72,6 +72,7 @@ export const packets: Table = {
     c('dropped', 'BOOLEAN', 'dropped by the queue'),
     c('marked', 'BOOLEAN', 'ECN CE set by this queue'),
     c('ecn', 'UTINYINT', 'ECN codepoint on arrival: 0 not-ECT, 1 ECT(1), 2 ECT(0), 3 CE'),
+    c('drop_reason', 'VARCHAR', "limit (no room), aqm (the algorithm's decision), overload (fattest flow, in a batch), filter (ACK filter); null if not dropped, and for the kernel's own queues, which do not tell"),
   ],
 };
 

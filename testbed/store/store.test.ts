@@ -93,6 +93,11 @@ describe('the results database', () => {
       assert.deepEqual(rows, [[0]]);
     });
 
+    it('has null in a column that the tables were given since the runs were written', async () => {
+      const { rows } = await ask(results, "select count(*), count(drop_reason) from packets where dropped and queue = 'codel' and seed <= 3");
+      assert.deepEqual(rows, [[12, 0]]);
+    });
+
     it('gives the packets of the runs that the condition selects, and their run columns', async () => {
       const { rows } = await ask(results, "select queue, count(distinct run_id), count(*), sum(dropped::int) from packets where queue in ('codel', 'pie') and seed <= 3 group by queue order by queue");
       assert.deepEqual(rows, [['codel', 3, 1200, 12], ['pie', 3, 1200, 12]]);

@@ -253,8 +253,13 @@ async function createRecordView(
     appender.endRow();
   });
   appender.closeSync();
-  await describing({ ...origin, sql: '' }, database, false, () => database.run(`CREATE VIEW ${view} AS SELECT ${sharedSql(varied)}, d.* EXCLUDE (file_index) FROM ${source} d `
+  const create = (more: string): Promise<void> => describing({ ...origin, sql: '' }, database, false, () => database.run(`CREATE OR REPLACE VIEW ${view} AS SELECT ${sharedSql(varied)}, d.* EXCLUDE (file_index)${more} FROM ${source} d `
     + `JOIN store.files_${view} f ON f.file_index = d.file_index JOIN store.runs r ON r.run_index = f.run_index`));
+  await create('');
+  // Columns that tables were given since these runs were written.
+  const there = new Set((await database.rows<{ name: string }>(`SELECT column_name AS name FROM duckdb_columns() WHERE table_name = ${sqlText(view)}`)).map(({ name }) => name));
+  const later = tables[view].columns.filter(({ name }) => !there.has(name));
+  if (later.length > 0) await create(later.map(({ name, type }) => `, CAST(NULL AS ${type}) AS ${sqlName(name)}`).join(''));
   return files.length;
 }
 

@@ -4,8 +4,7 @@
  * a definition that includes its own and adds the ports of the plan's flows and probes (flent-definition.ts), so that the
  * kernel's records of packets and sockets know each stream.
  *
- * Runs repeat exactly in virtual time but for tests with irtt, whose packets move by up to about 0.1 ms (suspected, not
- * proven: the Go runtime's scheduler, which takes a seed from the processor's cycle counter).
+ * Runs repeat exactly in virtual time, those with irtt too: kernel/steady.c hides the host's cycle counter from it.
  *
  * Kept in raw/: flent-<test>.flent.gz (flent's data file as it wrote it), flent-<test>.log (what it said), servers' logs.
  * From the data file come the flows' rows (netperf's own totals) and raw/probes-flent.rec; bytes and retransmissions
@@ -31,7 +30,7 @@ import { failedRunners, lastComplaint } from './flent-log.js';
 import { FlowLog, emptyRow } from './flow-log.js';
 import type { FlowDraft } from './flow-log.js';
 import { listens } from './iperf3.js';
-import { Program } from './program.js';
+import { Program, steadiness } from './program.js';
 
 const second = 1e9;
 /** netserver's control port: below all ports of the plan (plan/ports.ts). */
@@ -70,8 +69,8 @@ class Test {
     this.pings = plan.series.flatMap((series) => (series.probe === null ? [] : [{ series, plan: probes[series.probe]! }]));
     this.logPath = context.raw(`flent-${plan.id}.log`);
     this.dataPath = context.raw(`flent-${plan.id}.flent.gz`);
-    // The same hash order each time: flent's records repeat.
-    this.program = new Program(context.raw(`flent-${plan.id}.txt`), this.logPath, { PYTHONHASHSEED: '0', LC_ALL: 'C.UTF-8' });
+    // The same hash order each time: flent's records repeat. flent starts irtt itself.
+    this.program = new Program(context.raw(`flent-${plan.id}.txt`), this.logPath, { PYTHONHASHSEED: '0', LC_ALL: 'C.UTF-8', ...steadiness(context) });
   }
   get where(): string {
     return `flent's ${this.plan.test} (traffic ${this.plan.class}, on ${this.plan.src})`;
@@ -218,7 +217,7 @@ class Flent implements Traffic {
     const known = this.servers.get(name);
     if (known !== undefined) return known;
     const file = name.replaceAll(/[^A-Za-z0-9.-]+/g, '-');
-    const server = { node, words, tcpPort, program: new Program(this.context.raw(`flent-${file}.txt`), this.context.raw(`flent-${file}.log`), {}) };
+    const server = { node, words, tcpPort, program: new Program(this.context.raw(`flent-${file}.txt`), this.context.raw(`flent-${file}.log`), words[0] === 'irtt' ? steadiness(this.context) : {}) };
     this.servers.set(name, server);
     return server;
   }

@@ -14,6 +14,12 @@ const patientLibrary = '/run/testbed/boot/patient.so';
 /** What a program that may wait busily needs in its environment on this machine. */
 export const patience = ({ clock }: Pick<AgentContext, 'clock'>): Readonly<Record<string, string>> => (clock === 'virtual' && fs.existsSync(patientLibrary) ? { LD_PRELOAD: patientLibrary } : {});
 
+/** In a UML guest: hides the host's cycle counter from programs written in Go (kernel/steady.c). */
+const steadyLibrary = '/run/testbed/boot/steady.so';
+
+/** What a program written in Go, or what starts one, needs in its environment on this machine so that its runs repeat. */
+export const steadiness = ({ clock }: Pick<AgentContext, 'clock'>): Readonly<Record<string, string>> => (clock === 'virtual' && fs.existsSync(steadyLibrary) ? { LD_PRELOAD: steadyLibrary } : {});
+
 export const firstLine = (text: string): string => text.trim().split('\n')[0] ?? '';
 
 /** One program of a traffic tool, its output and errors kept in files. */
