@@ -24,14 +24,19 @@ export interface QueuedPacket {
   pureAck: boolean;
   /** TCP acknowledgement number of a pure ACK, bytes; 0 otherwise. */
   ackNumber: number;
+  /** Earliest departure time that its sender gave it (skb->tstamp), ns, for a discipline that paces; 0: none. */
+  edtNs: number;
   /** Set by the discipline in enqueue, ns. */
   enqueueNs: number;
   /** Intrusive list link, owned by the discipline while queued. */
   next: QueuedPacket | null;
 }
 
-/** Why a packet was dropped: `limit` (no room), `aqm` (the algorithm's decision, early), `overload` (batch drop of the fattest flow), `filter` (ACK filter). */
-export const dropReasons = ['limit', 'aqm', 'overload', 'filter'] as const;
+/**
+ * Why a packet was dropped: `limit` (no room), `aqm` (the algorithm's decision, early), `overload` (batch drop of the fattest flow), `filter` (ACK filter),
+ * `purge` (thrown away by a change of parameters where Linux does not count it among its drops).
+ */
+export const dropReasons = ['limit', 'aqm', 'overload', 'filter', 'purge'] as const;
 export type DropReason = (typeof dropReasons)[number];
 
 /**
@@ -69,7 +74,7 @@ export interface AqmContext {
   readonly drop: (packet: QueuedPacket, reason: DropReason, nowNs: number) => void;
   /** psched_mtu(): IP MTU + link-layer overhead, bytes. */
   readonly mtuBytes: number;
-  /** Rate of the link, bits/s (RED's idle time, CAKE's shaper default); null when unknown. */
+  /** Rate of the link now, bits/s (RED's idle time); null when unknown. */
   readonly rateBps: number | null;
 }
 
@@ -83,6 +88,18 @@ export interface QueueDiscipline {
   enqueue(packet: QueuedPacket, nowNs: number): void;
   /** The next packet to send, or null. null with a backlog means: not before `readyNs` (a discipline that shapes). */
   dequeue(nowNs: number): QueuedPacket | null;
+  /**
+   * The packet that `dequeuePeeked` will give, or null, for a shaper that must know its size first (TBF). As in Linux, a FIFO shows its head; where dequeueing
+   * is a decision it is made now, and the packet still counts as waiting (qdisc_peek_dequeued).
+   */
+  peek(nowNs: number): QueuedPacket | null;
+  dequeuePeeked(nowNs: number): QueuedPacket | null;
+  /**
+   * New parameters while it runs, as `tc qdisc change` of the kind does it: what waits stays but for what Linux throws away, and so does the algorithm's
+   * state. Absent: a change makes it anew (change.ts).
+   * @param params all of them, as for `create` @throws UserError as `create`
+   */
+  change?(params: Readonly<Record<string, number | boolean | string>>, nowNs: number): void;
   /** After dequeue returned null with a backlog: when to ask again, ns; Infinity otherwise. */
   readonly readyNs: number;
   /** Next periodic update of its own (PIE's 15 ms), ns; Infinity when it has none. The caller calls `tick` at that time, before packet events of the same instant. */

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
-import { UserError } from '../testbed/errors.js';
 import type { QueueDiscipline } from './aqm.js';
 import { tinPlan } from './cake-tins.js';
-import { context, create, keyOf, packet, refusal, stateOf, type TestPacket } from './testing/packets.js';
+import { context, create, keyOf, kindOf, packet, randomSource, refusal, stateOf, type TestPacket } from './testing/packets.js';
 
 /** Takes packets as fast as the shaper allows until `count` came. @returns the time of the last */
 function drain(queue: QueueDiscipline, count: number, startNs: number, seen: (out: TestPacket, nowNs: number) => void = () => {}): number {
@@ -173,6 +172,93 @@ describe('CAKE', () => {
     assert.equal(stateOf('cake', queue, 1)['tin2_sent'], 1);
     assert.match(refusal('cake', { diffserv3: true, diffserv4: true }), /expected only one of diffserv3, diffserv4/);
     assert.match(refusal('cake', { overhead: 1000 }), /overhead: expected a whole number from -64 to 256/);
-    assert.throws(() => create('cake', { 'autorate-ingress': true }, context()), UserError);
+  });
+
+  it('with autorate-ingress shapes to 15/16 of what arrives between pauses, as cake_enqueue() estimates it', () => {
+    const queue = create('cake', { bandwidth: '100mbit', 'autorate-ingress': true }, context());
+    // Trains of 64 packets of 1514 bytes at 20 Mbit/s, then 5 ms of nothing: the pause ends the window.
+    let nowNs = 1e9;
+    const gapNs = (1514 * 8e9) / 20e6;
+    let average = 0, peak = 100e6 / 8, bytes = 0, begin = -Infinity, last = -Infinity;
+    const ewma = (old: number, sample: number, shift: number): number => Number(BigInt(old) - (BigInt(old) >> BigInt(shift)) + (BigInt(sample) >> BigInt(shift)));
+    for (let train = 0; train < 1500; train++) {
+      for (let i = 0; i < 64; i++) {
+        queue.enqueue(packet({ flowHash: keyOf(1) }), nowNs);
+        // The same in the kernel's integers.
+        const interval = Math.min(nowNs - last, 1e9);
+        average = ewma(average, Math.floor(interval), interval > average ? 2 : 8);
+        last = nowNs;
+        bytes += 1514;
+        if (interval > average) {
+          const rate = Number.isFinite(begin) ? Math.floor((bytes * 1e9) / (nowNs - begin)) : 0;
+          peak = ewma(peak, rate, rate > peak ? 2 : 8);
+          bytes = 0;
+          begin = nowNs;
+        }
+        while (queue.dequeue(nowNs) !== null);
+        nowNs += gapNs;
+      }
+      nowNs += 5e6;
+    }
+    const estimate = stateOf('cake', queue, nowNs)['capacity_estimate']!;
+    assert.equal(estimate, peak * 8);
+    // 64 packets in 64 gaps and 5 ms: 17.7 Mbit/s, approached by a 256th at a time from 100.
+    const true_ = (64 * 1514 * 8e9) / (64 * gapNs + 5e6);
+    assert.ok(estimate > true_ && estimate < 1.02 * true_, `${estimate} for ${true_}`);
+    // The shaper runs at 15/16 of it.
+    for (let i = 0; i < 200; i++) queue.enqueue(packet({ flowHash: keyOf(2) }), nowNs);
+    // First what the shaper owes for the last pause.
+    nowNs += drainFor(queue, nowNs, 50).ns;
+    const { sent, ns } = drainFor(queue, nowNs, 100);
+    const ratio = (sent * 1514 * 8e9) / ns / ((stateOf('cake', queue, nowNs)['capacity_estimate']! * 15) / 16);
+    assert.ok(ratio > 0.97 && ratio < 1.03, `${ratio}`);
+  });
+
+  it('heeds every keyword of tc-cake(8): each changes what becomes of the same packets, but for the defaults and what has no meaning here', () => {
+    const silent = new Set([
+      // tc's defaults
+      'unlimited', 'internet', 'diffserv3', 'triple-isolate', 'nowash', 'no-ack-filter', 'egress', 'noatm', 'raw', 'nonat', 'split-gso',
+      // neither conntrack, nor marks, nor GSO
+      'nat', 'no-split-gso', 'fwmark',
+    ]);
+    const values: Record<string, unknown> = { bandwidth: '5mbit', rtt: '20ms', memlimit: '40000B', fwmark: 3, overhead: 40, mpu: 200 };
+    const trace = (params: Record<string, unknown>): string => {
+      const ctx = context({ randomU32: randomSource(3) });
+      const queue = create('cake', { ...('unlimited' in params || 'bandwidth' in params ? {} : { bandwidth: '20mbit' }), ...params }, ctx);
+      const random = randomSource(9);
+      const out: string[] = [];
+      let nowNs = 1e9;
+      for (let n = 0; n < 12_000; n++) {
+        const flow = random() % 12, ack = flow >= 9;
+        const dscp = [0, 8, 10, 46, 2, 34, 4, 16, 48, 1, 0, 26][flow]!;
+        queue.enqueue(packet({ flow, seq: n, size: ack ? 66 : 1514, dscp, ecn: flow % 3, flowHash: keyOf(flow), srcHash: keyOf(100 + (flow % 2)), dstHash: keyOf(200 + (flow % 5)), pureAck: ack, ackNumber: ack ? n * 1448 : 0 }), nowNs);
+        nowNs += 450_000;
+        for (let got = queue.dequeue(nowNs) as TestPacket | null; got !== null; got = queue.dequeue(nowNs) as TestPacket | null) {
+          out.push(`${got.seq} ${got.dscp} ${got.ecn}`);
+          if (out.length > n) break;
+        }
+      }
+      return out.concat(ctx.drops.map((drop) => `${drop.packet.seq} ${drop.reason}`)).join();
+    };
+    const usual = trace({});
+    for (const key of Object.keys(kindOf('cake').schema.shape)) {
+      if (key === 'unlimited') continue; // compared below: it is the default where there is no bandwidth
+      const changed = trace({ [key]: values[key] ?? true }) !== usual;
+      assert.equal(changed, !silent.has(key), `${key} ${changed ? 'changes something' : 'changes nothing'}`);
+    }
+    assert.notEqual(trace({ unlimited: true }), usual);
   });
 });
+
+/** Takes out so many packets. @returns how long that took */
+function drainFor(queue: QueueDiscipline, startNs: number, count: number): { sent: number; ns: number } {
+  let nowNs = startNs, sent = 0, firstNs = 0;
+  for (let tries = 0; sent < count && tries < 100_000; tries++) {
+    if (queue.dequeue(nowNs) === null) {
+      nowNs = queue.readyNs;
+      continue;
+    }
+    if (sent++ === 0) firstNs = nowNs;
+  }
+  return { sent: sent - 1, ns: nowNs - firstNs };
+}

@@ -2,17 +2,20 @@
  * CAKE: Høiland-Jørgensen, Täht, Morton, "Piece of CAKE", LANMAN 2018, as Linux 6.12 has it (net/sched/sch_cake.c):
  * a deficit-mode shaper, diffserv tins, an 8-way set-associative flow hash, fairness between hosts and flows, COBALT
  * (cobalt-core.ts) on every flow, ACK filter, framing compensation. Without `bandwidth` it does not shape, as in Linux.
+ * `autorate-ingress` sets the rate to 15/16 of an average of what arrives between pauses. A change keeps everything but what waits in tins that are no
+ * longer used, which is thrown away uncounted.
  *
  * Differences from Linux:
  * - truesize is a model (truesize.ts).
  * - The ACK filter sees what packets carry here: pure ACKs and their number. Only a pure ACK triggers it (Linux: any
  *   segment with ACK), and SACK blocks, time stamps and ECN echoes are taken not to differ between two ACKs.
- * - `autorate-ingress` is refused. nat, fwmark and split-gso have no meaning here: no conntrack, marks or GSO.
+ * - nat, fwmark and split-gso have no meaning here: no conntrack, marks or GSO.
+ * - autorate-ingress: boot is long ago; Linux's first window begins at boot and ends with the first packet.
+ * - A change of framing counts at once; in Linux what waits keeps the length it had at its arrival.
  * - `overhead` is counted from the IP packet: the size less an Ethernet header, which is what Linux subtracts on Ethernet.
  * - Host keys come with the packet instead of being hashed from its addresses.
  */
 
-import { UserError } from '../testbed/errors.js';
 import { ackFilters, cake as qdisc, chosen, framingOf, presets, switchOf } from '../testbed/qdiscs/cake.js';
 import { bytesPerSecond } from '../testbed/qdiscs/parameters.js';
 import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
@@ -123,7 +126,7 @@ class Tin {
   averageDelay = 0;
   baseDelay = 0;
 
-  constructor(readonly number: number, readonly rate: Rate, readonly quantum: number) {}
+  constructor(readonly number: number, public rate: Rate, public quantum: number) {}
 
   /** The state of queue `index`, also of one not yet made. */
   setOf(index: number): number {
@@ -140,7 +143,13 @@ const ewma = (average: number, sample: number, weight: number): number => averag
 
 interface CakeOptions {
   readonly plan: TinPlan;
-  readonly tins: readonly Tin[];
+  /** Bytes/s; 0: unlimited. */
+  readonly bandwidth: number;
+  readonly targetNs: number;
+  readonly rttUs: number;
+  readonly autorate: boolean;
+  /** As given; 0: from the rate. */
+  readonly memlimit: number;
   readonly flowMode: number;
   readonly overhead: number | null;
   readonly mpu: number;
@@ -150,18 +159,22 @@ interface CakeOptions {
   readonly wash: boolean;
   /** 0 off, 1 on, 2 aggressive. */
   readonly ackFilter: number;
-  /** Bytes of truesize. */
-  readonly bufferLimit: number;
 }
 
 class Cake extends Discipline {
-  private readonly tins: readonly Tin[];
-  private readonly rate: Rate;
+  /** Made when first needed; those that a change put out of use may come back. */
+  private readonly allTins: Tin[] = [];
+  private tins: readonly Tin[] = [];
+  private rate!: Rate;
+  /** The shaper's now, bytes/s. */
+  private bandwidth: number;
+  /** Bytes of truesize. */
+  private bufferLimit = Infinity;
   private timeNextNs = 0;
   private failsafeNextNs = 0;
   private bufferUsed = 0;
   private bufferMaxUsed = 0;
-  private tin: Tin;
+  private tin!: Tin;
   private queueIndex = 0;
 
   /** Queues by backlog, largest first, once memory ran out; a queue is tin + 8 × index. */
@@ -170,12 +183,71 @@ class Cake extends Discipline {
   private readonly backlogs = new Float64Array(HEAP);
   private overflowTimeout = 0;
 
-  constructor(context: AqmContext, private readonly options: CakeOptions) {
+  // autorate-ingress: what arrives between two pauses is a window.
+  private lastPacketNs = -Infinity;
+  private averageIntervalNs = 0;
+  private windowBeginNs = -Infinity;
+  private windowBytes = 0;
+  private peakBandwidth: number;
+
+  constructor(context: AqmContext, private options: CakeOptions) {
     super(context);
-    this.tins = options.tins;
-    this.tin = options.tins[0]!;
-    this.rate = options.tins[0]!.rate;
+    this.bandwidth = options.bandwidth;
+    this.configure();
+    this.peakBandwidth = this.bandwidth;
     for (let i = 0; i < HEAP; i++) this.heap[i] = this.heapIndex[i] = i;
+  }
+
+  /** cake_reconfigure() */
+  private configure(): void {
+    const { options, bandwidth, context } = this;
+    const { plan, targetNs, rttUs, memlimit } = options;
+    this.tins = plan.rates(bandwidth).map((share, i) => {
+      const rate = new Rate(share, context.mtuBytes, targetNs, rttUs * 1000), quantum = plan.quanta[i]!;
+      const tin = (this.allTins[i] ??= new Tin(i, rate, quantum));
+      tin.rate = rate;
+      tin.quantum = quantum;
+      return tin;
+    });
+    this.tin = this.tins[0]!;
+    this.rate = this.tin.rate;
+    const wanted = memlimit || (bandwidth > 0 ? Math.max(Math.floor((bandwidth * rttUs) / 250_000) % 2 ** 32, 4 << 20) : 0xffffffff);
+    this.bufferLimit = Math.min(wanted, Math.max(10240 * context.mtuBytes, memlimit));
+  }
+
+  override change(params: Params, nowNs: number): void {
+    this.options = resolve(params);
+    // What autorate has found stays where no bandwidth is given.
+    if (params['bandwidth'] !== undefined || params['unlimited'] === true) this.bandwidth = this.options.bandwidth;
+    this.configure();
+    for (let i = this.tins.length; i < this.allTins.length; i++) this.clear(this.allTins[i]!, nowNs);
+  }
+
+  /** cake_clear_tin() */
+  private clear(tin: Tin, nowNs: number): void {
+    for (const flow of tin.flows) {
+      for (let packet = flow?.queue.shift() ?? null; packet !== null; packet = flow!.queue.shift()) {
+        this.account(tin, flow!.index, packet, -1);
+        if (this.overflowTimeout !== 0) this.siftDown(this.heapIndex[tin.number + MAX_TINS * flow!.index]!);
+        this.context.drop(packet, 'purge', nowNs);
+      }
+    }
+  }
+
+  /** The estimate of the incoming rate in cake_enqueue(). */
+  private estimateRate(nowNs: number): void {
+    const interval = Math.min(nowNs - this.lastPacketNs, 1e9);
+    // Bursts, as Wi-Fi makes them, are to count as one.
+    this.averageIntervalNs = ewma(this.averageIntervalNs, interval, interval > this.averageIntervalNs ? 4 : 256);
+    this.lastPacketNs = nowNs;
+    if (interval <= this.averageIntervalNs) return;
+    const found = Math.floor((this.windowBytes * 1e9) / (nowNs - this.windowBeginNs));
+    this.peakBandwidth = ewma(this.peakBandwidth, found, found > this.peakBandwidth ? 4 : 256);
+    this.windowBytes = 0;
+    this.windowBeginNs = nowNs;
+    // Linux waits for 250 ms since a time that it never sets.
+    this.bandwidth = Math.floor((this.peakBandwidth * 15) / 16);
+    this.configure();
   }
 
   /** cake_calc_overhead(): what the link is charged for a packet, bytes. */
@@ -330,6 +402,7 @@ class Cake extends Discipline {
         this.timeNextNs = nowNs;
       }
     }
+    const backlogBefore = this.backlogBytes;
     flow.queue.push(packet);
     this.account(tin, index, packet, 1);
     tin.packets++;
@@ -343,6 +416,12 @@ class Cake extends Discipline {
       }
     }
     if (this.overflowTimeout !== 0) this.siftUp(this.heapIndex[tin.number + MAX_TINS * index]!);
+    if (options.autorate) {
+      this.windowBytes += this.backlogBytes - backlogBefore;
+      this.estimateRate(nowNs);
+    } else {
+      this.lastPacketNs = nowNs;
+    }
 
     if (flow.set === NONE || flow.set === DECAYING) {
       tin.newFlows.moveToEnd(flow);
@@ -357,7 +436,7 @@ class Cake extends Discipline {
       this.countHosts(tin, flow, 1);
     }
     if (this.bufferUsed > this.bufferMaxUsed) this.bufferMaxUsed = this.bufferUsed;
-    while (this.bufferUsed > options.bufferLimit) this.dropFromLongest(nowNs);
+    while (this.bufferUsed > this.bufferLimit) this.dropFromLongest(nowNs);
   }
 
   private account(tin: Tin, index: number, packet: QueuedPacket, sign: 1 | -1): void {
@@ -573,7 +652,7 @@ class Cake extends Discipline {
   }
 
   override readState(into: Float64Array): void {
-    into[0] = this.rate.bytesPerSecond * 8;
+    into[0] = this.peakBandwidth * 8;
     into[1] = this.bufferMaxUsed;
     const { order } = this.options.plan;
     const us = (ns: number): number => Math.floor(ns / 1000) * 1000;
@@ -592,23 +671,20 @@ class Cake extends Discipline {
   }
 }
 
-function resolve(params: Params, context: AqmContext): CakeOptions {
-  if (params['autorate-ingress'] === true) throw new UserError('queue cake: autorate-ingress is not simulated; set bandwidth, or use the kernel');
-  const plan = tinPlan(chosen(tinModes, params));
+function resolve(params: Params): CakeOptions {
   const flowWord = chosen(isolation, params);
   const framing = framingOf(params);
   const ackWord = chosen(ackFilters, params);
   const preset = chosen(presets, params);
   const rttUs = params['rtt'] !== undefined ? Math.floor(number(params, 'rtt', 0) / 1000) : preset === undefined ? 100_000 : presets[preset]![1];
   const targetUs = preset !== undefined ? presets[preset]![0] : params['rtt'] !== undefined ? Math.max(Math.floor(rttUs / 20), 1) : 5000;
-  const bandwidth = bytesPerSecond(number(params, 'bandwidth', 0));
-  const tins = plan.rates(bandwidth).map((rate, i) => new Tin(i, new Rate(rate, context.mtuBytes, targetUs * 1000, rttUs * 1000), plan.quanta[i]!));
-  // cake_reconfigure()
-  const memlimit = number(params, 'memlimit', 0);
-  const wanted = memlimit || (bandwidth > 0 ? Math.max(Math.floor((bandwidth * rttUs) / 250_000) % 2 ** 32, 4 << 20) : 0xffffffff);
   return {
-    plan,
-    tins,
+    plan: tinPlan(chosen(tinModes, params)),
+    bandwidth: bytesPerSecond(number(params, 'bandwidth', 0)),
+    targetNs: targetUs * 1000,
+    rttUs,
+    autorate: params['autorate-ingress'] === true,
+    memlimit: number(params, 'memlimit', 0),
     flowMode: flowWord === undefined ? isolation['triple-isolate']! : isolation[flowWord]!,
     overhead: framing.overhead === undefined || framing.raw ? null : framing.overhead,
     mpu: framing.mpu ?? 0,
@@ -616,7 +692,6 @@ function resolve(params: Params, context: AqmContext): CakeOptions {
     ingress: switchOf(params, 'ingress', 'egress') ?? false,
     wash: switchOf(params, 'wash', 'nowash') ?? false,
     ackFilter: ackWord === undefined ? 0 : ackFilters[ackWord]!,
-    bufferLimit: Math.min(wanted, Math.max(10240 * context.mtuBytes, memlimit)),
   };
 }
 
@@ -624,5 +699,5 @@ export const cake: AqmKind = {
   kind: 'cake',
   schema: qdisc.schema,
   state: qdisc.state,
-  create: (params, context) => new Cake(context, resolve(params, context)),
+  create: (params, context) => new Cake(context, resolve(params)),
 };

@@ -1,6 +1,7 @@
 /**
  * CHOKe: Pan, Prabhakar, Psounis, INFOCOM 2000, as Linux 6.12 has it (net/sched/sch_choke.c) over RED in packets
  * (red-core.ts): above min, an arrival is compared with a random waiting packet; if both are of one flow both go.
+ * A change keeps what waits, but for what a smaller table cannot hold (counted), and starts with an average of 0.
  *
  * Differences from Linux:
  * - Flows are compared by their 32-bit key, not by the addresses themselves.
@@ -16,26 +17,73 @@ import type { AqmContext, AqmKind, Chance, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { setCe } from './ecn.js';
 import { randomBelow } from './integer.js';
+import type { Params } from './params.js';
 import { RedParams, RedVars } from './red-core.js';
 import { ETHERNET_HEADER } from './red.js';
 
+/** Size of the table less 1, a power of two less 1 above the limit. */
+const maskFor = (limit: number): number => {
+  let size = 1;
+  while (size < limit + 1) size *= 2;
+  return size - 1;
+};
+
 class Choke extends Discipline {
   private readonly vars = new RedVars();
-  private readonly table: (QueuedPacket | null)[];
-  private readonly mask: number;
+  private params!: RedParams;
+  private limit = 0;
+  private ecn = false;
+  private table!: (QueuedPacket | null)[];
+  private mask = 0;
   private head = 0;
   private tail = 0;
   private early = 0;
   private pdrop = 0;
   private matched = 0;
 
-  constructor(context: AqmContext, private readonly params: RedParams, private readonly limit: number, private readonly ecn: boolean) {
+  constructor(context: AqmContext, params: Params) {
     super(context);
-    let size = 1;
-    while (size < limit + 1) size *= 2;
-    this.mask = size - 1;
-    this.table = new Array<QueuedPacket | null>(size).fill(null);
+    this.set(params);
+    this.mask = maskFor(this.limit);
+    this.table = new Array<QueuedPacket | null>(this.mask + 1).fill(null);
     // Unlike RED's, it begins without an idle period: choke_change() ends any.
+  }
+
+  private set(given: Params): void {
+    const { context } = this;
+    const { limit, min, max, burst, avpkt, probability, bandwidth, ecn } = resolve(given, { mtuBytes: context.mtuBytes - ETHERNET_HEADER, rateBps: context.rateBps });
+    const wlog = averagingLog('choke', min * avpkt, burst, avpkt);
+    checkThreshold('choke', 'max', max, wlog);
+    const { cellLog, table } = idleDamping('choke', wlog, avpkt, bytesPerSecond(bandwidth));
+    this.params = new RedParams(min, max, wlog, probability32(probability), cellLog, table);
+    this.limit = limit;
+    this.ecn = ecn;
+  }
+
+  override change(params: Params, nowNs: number): void {
+    this.set(params);
+    const mask = maskFor(this.limit);
+    if (mask !== this.mask) {
+      const table = new Array<QueuedPacket | null>(mask + 1).fill(null);
+      let tail = 0;
+      for (; this.head !== this.tail; this.head = (this.head + 1) & this.mask) {
+        const packet = this.table[this.head]!;
+        if (packet === null) continue;
+        if (tail < mask) {
+          table[tail++] = packet;
+          continue;
+        }
+        this.backlogPackets--;
+        this.backlogBytes -= packet.size;
+        this.context.drop(packet, 'limit', nowNs);
+      }
+      this.table = table;
+      this.mask = mask;
+      this.head = 0;
+      this.tail = tail;
+    }
+    this.vars.reset();
+    if (this.head === this.tail) this.vars.idle = false;
   }
 
   override enqueue(packet: QueuedPacket, nowNs: number): void {
@@ -145,6 +193,11 @@ class Choke extends Discipline {
     return packet;
   }
 
+  /** choke_peek_head() */
+  override peek(): QueuedPacket | null {
+    return this.head === this.tail ? null : this.table[this.head]!;
+  }
+
   override readState(into: Float64Array): void {
     into[0] = this.early;
     into[1] = this.pdrop;
@@ -158,11 +211,5 @@ export const choke: AqmKind = {
   kind: 'choke',
   schema: qdisc.schema,
   state: [...qdisc.state, 'qavg'],
-  create(params, context) {
-    const { limit, min, max, burst, avpkt, probability, bandwidth, ecn } = resolve(params, { mtuBytes: context.mtuBytes - ETHERNET_HEADER, rateBps: context.rateBps });
-    const wlog = averagingLog('choke', min * avpkt, burst, avpkt);
-    checkThreshold('choke', 'max', max, wlog);
-    const { cellLog, table } = idleDamping('choke', wlog, avpkt, bytesPerSecond(bandwidth));
-    return new Choke(context, new RedParams(min, max, wlog, probability32(probability), cellLog, table), limit, ecn);
-  },
+  create: (params, context) => new Choke(context, params),
 };

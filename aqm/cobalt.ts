@@ -13,13 +13,16 @@ import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { CobaltVars, type CobaltParams } from './cobalt-core.js';
 import { Discipline } from './discipline.js';
 import { PacketFifo } from './packet-fifo.js';
-import { number, positiveTimes } from './params.js';
+import { number, positiveTimes, type Params } from './params.js';
+
+/** Packets. */
+const LIMIT = 1000;
 
 class Cobalt extends Discipline {
   private readonly queue = new PacketFifo();
   private readonly vars = new CobaltVars();
 
-  constructor(context: AqmContext, private readonly params: CobaltParams, private readonly limit: number) {
+  constructor(context: AqmContext, private params: CobaltParams, private limit: number) {
     super(context);
   }
 
@@ -57,6 +60,13 @@ class Cobalt extends Discipline {
     }
   }
 
+  /** Keeps the control's state; a lower limit takes the head, without telling the control. */
+  override change(params: Params, nowNs: number): void {
+    this.params = controlOf(params, this.context);
+    this.limit = number(params, 'limit', LIMIT);
+    this.dropWhile(() => this.backlogPackets > this.limit, () => this.pop(), 'limit', nowNs);
+  }
+
   override readState(into: Float64Array, nowNs: number): void {
     into[0] = this.vars.count;
     into[1] = this.vars.dropping ? 1 : 0;
@@ -65,18 +75,15 @@ class Cobalt extends Discipline {
   }
 }
 
+const controlOf = (params: Params, context: AqmContext): CobaltParams => ({
+  targetNs: number(params, 'target', 5e6),
+  intervalNs: number(params, 'interval', 100e6),
+  mtuTimeNs: context.rateBps === null ? 0 : Math.floor((context.mtuBytes * 8e9) / context.rateBps),
+});
+
 export const cobalt: AqmKind = {
   kind: 'cobalt',
   schema: targetBelowInterval(positiveTimes(z.strictObject({ limit: zPackets.optional(), target: zTime.optional(), interval: zTime.optional() }), 'target', 'interval')),
   state: ['count', 'dropping', 'drop_next', 'prob'],
-  create: (params, context) =>
-    new Cobalt(
-      context,
-      {
-        targetNs: number(params, 'target', 5e6),
-        intervalNs: number(params, 'interval', 100e6),
-        mtuTimeNs: context.rateBps === null ? 0 : Math.floor((context.mtuBytes * 8e9) / context.rateBps),
-      },
-      number(params, 'limit', 1000),
-    ),
+  create: (params, context) => new Cobalt(context, controlOf(params, context), number(params, 'limit', LIMIT)),
 };

@@ -2,6 +2,8 @@
  * CoDel: RFC 8289, as Linux 6.12 has it (net/sched/sch_codel.c, include/net/codel_impl.h; the algorithm itself is in
  * codel-core.ts).
  *
+ * A change keeps the control law's state and drops from the head, counted, what is above a lower limit.
+ *
  * Differences from Linux: none.
  */
 
@@ -12,6 +14,9 @@ import { Discipline } from './discipline.js';
 import { PacketFifo } from './packet-fifo.js';
 import { flag, number, type Params } from './params.js';
 
+/** DEFAULT_CODEL_LIMIT, packets */
+const LIMIT = 1000;
+
 export class Codel extends Discipline implements CodelOwner {
   private readonly queue = new PacketFifo();
   /** Tampered with by tests that must notice (testbed/testing/broken-aqms.ts). */
@@ -20,7 +25,7 @@ export class Codel extends Discipline implements CodelOwner {
   maxPacket = 0;
   private dropOverlimit = 0;
 
-  constructor(context: AqmContext, private readonly limit: number, private readonly params: CodelParams) {
+  constructor(context: AqmContext, private limit: number, private params: CodelParams) {
     super(context);
   }
 
@@ -53,6 +58,12 @@ export class Codel extends Discipline implements CodelOwner {
     this.context.drop(packet, 'aqm', nowNs);
   }
 
+  override change(params: Params, nowNs: number): void {
+    this.params = codelParams(params, this.context, false);
+    this.limit = number(params, 'limit', LIMIT);
+    this.dropWhile(() => this.backlogPackets > this.limit, () => this.codelPop(), 'limit', nowNs);
+  }
+
   override readState(into: Float64Array, nowNs: number): void {
     const { count, lastcount, ldelay, dropping, dropNext } = this.vars;
     into[0] = count;
@@ -73,7 +84,7 @@ export const codel: AqmKind = {
   schema: qdisc.schema,
   state: qdisc.state,
   create(params: Params, context: AqmContext) {
-    return new Codel(context, number(params, 'limit', 1000), codelParams(params, context, false));
+    return new Codel(context, number(params, 'limit', LIMIT), codelParams(params, context, false));
   },
 };
 

@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import { UserError } from '../testbed/errors.js';
 import { qdiscs } from '../testbed/qdiscs/registry.js';
 import type { AqmKind, QueueDiscipline } from './aqm.js';
+import { changeQueue } from './change.js';
 import { aqms } from './registry.js';
 import { context, keyOf, packet, randomSource, runTimers, type TestContext, type TestPacket } from './testing/packets.js';
 
@@ -27,8 +28,10 @@ function candidatesOf(kind: AqmKind): ReadonlyMap<string, readonly unknown[]> {
   }));
 }
 
-/** Valid random parameters and the discipline made from them. Fewer parameters are set the longer none fit together. */
-function createRandom(kind: AqmKind, candidates: ReadonlyMap<string, readonly unknown[]>, random: () => number, ctx: TestContext): QueueDiscipline {
+type Params = Record<string, number | boolean | string>;
+
+/** Valid random parameters and what `make` makes of them. Fewer parameters are set the longer none fit together. */
+function withRandom<T>(kind: AqmKind, candidates: ReadonlyMap<string, readonly unknown[]>, random: () => number, make: (params: Params) => T): T {
   for (let attempt = 0; attempt < 200; attempt++) {
     const share = 0.6 / (1 + attempt / 10);
     const given: Record<string, unknown> = {};
@@ -38,7 +41,7 @@ function createRandom(kind: AqmKind, candidates: ReadonlyMap<string, readonly un
     const parsed = kind.schema.safeParse(given);
     if (!parsed.success) continue;
     try {
-      return kind.create(parsed.data as Record<string, number | boolean | string>, ctx, 0);
+      return make(parsed.data as Params);
     } catch (error) {
       // What depends on the link, such as RED's burst, is refused when it is created.
       if (!(error instanceof UserError)) throw error;
@@ -50,6 +53,8 @@ function createRandom(kind: AqmKind, candidates: ReadonlyMap<string, readonly un
 const operation = fc.oneof(
   { weight: 5, arbitrary: fc.record({ op: fc.constant('enqueue' as const), flow: fc.nat(11), size: fc.constantFrom(66, 66, 120, 600, 1514, 1514, 1514), burst: fc.integer({ min: 1, max: 40 }) }) },
   { weight: 5, arbitrary: fc.record({ op: fc.constant('dequeue' as const), times: fc.integer({ min: 1, max: 30 }) }) },
+  { weight: 2, arbitrary: fc.record({ op: fc.constant('peek' as const) }) },
+  { weight: 1, arbitrary: fc.record({ op: fc.constant('change' as const) }) },
   { weight: 3, arbitrary: fc.record({ op: fc.constant('wait' as const), ns: fc.constantFrom(1, 700, 50_000, 1_211_200, 1_211_200, 16_000_000, 130_000_000, 1_500_000_000) }) },
 );
 
@@ -60,7 +65,7 @@ class Ledger {
   private readonly lastOut = new Map<number, number>();
   private readonly nextSeq = new Map<number, number>();
 
-  constructor(private readonly kind: AqmKind, private readonly queue: QueueDiscipline, private readonly ctx: TestContext) {}
+  constructor(private readonly kind: AqmKind, public queue: QueueDiscipline, private readonly ctx: TestContext) {}
 
   enqueue(flow: number, size: number, nowNs: number): void {
     const seq = this.nextSeq.get(flow) ?? 0;
@@ -73,12 +78,17 @@ class Ledger {
     this.inside.add(made);
     this.bytes += made.size;
     this.queue.enqueue(made, nowNs);
+    // A FIFO's head, only looked at, may be what an arrival drops.
+    this.peeked = undefined;
     this.settle();
   }
 
   /** @returns whether a packet came. */
   dequeue(nowNs: number): boolean {
-    const out = this.queue.dequeue(nowNs) as TestPacket | null;
+    const seen = this.peeked;
+    this.peeked = undefined;
+    const out = this.queue.dequeuePeeked(nowNs) as TestPacket | null;
+    if (seen !== undefined) assert.equal(out, seen, 'what was seen is what comes');
     if (out !== null) {
       this.leave(out, 'returned');
       assert.equal(out.next, null, 'a packet that left is linked to nothing');
@@ -93,6 +103,28 @@ class Ledger {
     }
     return out !== null;
   }
+
+  private peeked: TestPacket | null | undefined;
+  /** Looks at the next packet; one that was chosen counts on. */
+  peek(nowNs: number): void {
+    const seen = this.queue.peek(nowNs) as TestPacket | null;
+    this.settle();
+    assert.equal(this.queue.peek(nowNs), seen);
+    this.peeked = seen === null ? undefined : seen;
+  }
+
+  /** New parameters. */
+  change(candidates: ReadonlyMap<string, readonly unknown[]>, random: () => number, nowNs: number): void {
+    const { flows: _, divisor: __, ...changeable } = Object.fromEntries(candidates);
+    const marks = this.queue.marks;
+    const before = this.queue;
+    this.queue = withRandom(this.kind, new Map(Object.entries(changeable)), random, (params) => changeQueue(before, this.kind, params, this.ctx, nowNs));
+    if (this.queue !== before) this.markedBefore += marks;
+    this.peeked = undefined;
+    this.settle();
+  }
+  private markedBefore = 0;
+  get marks(): number { return this.markedBefore + this.queue.marks; }
 
   private leave(gone: TestPacket, how: string): void {
     assert.ok(this.inside.delete(gone), `a packet was ${how} that is not inside`);
@@ -128,15 +160,17 @@ describe('every discipline', () => {
         fc.property(fc.integer(), fc.array(operation, { minLength: 1, maxLength: 60 }), (seed, operations) => {
           const random = randomSource(seed);
           const ctx = context({ randomU32: randomSource(seed ^ 0x5bd1e995) });
-          const queue = createRandom(kind, candidates, random, ctx);
-          const ledger = new Ledger(kind, queue, ctx);
+          const ledger = new Ledger(kind, withRandom(kind, candidates, random, (params) => kind.create(params, ctx, 0)), ctx);
           let nowNs = 0;
           for (const step of operations) {
             ledger.timers(nowNs);
             if (step.op === 'wait') nowNs += step.ns;
+            else if (step.op === 'peek') ledger.peek(nowNs);
+            else if (step.op === 'change') ledger.change(candidates, random, nowNs);
             else if (step.op === 'enqueue') for (let i = 0; i < step.burst; i++) ledger.enqueue(step.flow, step.size, nowNs);
             else for (let i = 0; i < step.times; i++) ledger.dequeue(nowNs);
           }
+          const { queue } = ledger;
           const state = new Float64Array(kind.state.length);
           queue.readState(state, nowNs);
           kind.state.forEach((column, i) => {
@@ -149,7 +183,7 @@ describe('every discipline', () => {
             ledger.timers(nowNs);
             if (!ledger.dequeue(nowNs) && queue.backlogPackets > 0) nowNs = queue.readyNs;
           }
-          assert.ok(queue.marks >= ledger.markedPackets);
+          assert.ok(ledger.marks >= ledger.markedPackets);
           // Memory held by an empty queue: none. (CAKE reports the most it ever held.)
           queue.readState(state, nowNs);
           const memory = kind.state.findIndex((column) => column === 'memory_usage' || column === 'memory_used');
@@ -163,7 +197,7 @@ describe('every discipline', () => {
       const state = new Float64Array(kind.state.length);
       const run = (readEvery: number): string => {
         const ctx = context({ randomU32: randomSource(77) });
-        const queue = createRandom(kind, candidates, randomSource(5), ctx);
+        const queue = withRandom(kind, candidates, randomSource(5), (params) => kind.create(params, ctx, 0));
         const log: string[] = [];
         for (let i = 0; i < 600; i++) {
           const nowNs = i * 400_000;

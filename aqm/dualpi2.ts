@@ -2,6 +2,8 @@
  * DualPI2: RFC 9332, as Linux 6.18 has it (net/sched/sch_dualpi2.c; in the kernel since 6.17): an L4S and a Classic
  * queue, one PI controller, its probability squared for Classic and times `coupling_factor` for L4S, a step threshold
  * in the L4S queue, and a weighted round robin that protects Classic.
+ * A change keeps the probability and what waits; where that is more than a lower limit allows, the Classic queue's head goes first, then the L4S queue's,
+ * counted (as in 7.3; the first versions took from the Classic queue only).
  *
  * Differences from Linux:
  * - truesize is a model (truesize.ts).
@@ -50,19 +52,41 @@ class DualPi2 extends Discipline {
   private readonly mayStep = new U32Ring();
   private prob = 0;
   private lastDelay = 0;
-  private credit: number;
-  private readonly creditStart: number;
+  private credit = 0;
+  private creditStart = 0;
   private memoryUsed = 0;
   private packetsInC = 0;
   private packetsInL = 0;
   private maxq = 0;
   private stepMarks = 0;
 
-  constructor(context: AqmContext, private readonly params: DualPi2Params, startNs: number) {
+  constructor(context: AqmContext, private params: DualPi2Params, startNs: number) {
     super(context);
-    this.creditStart = context.mtuBytes * (params.classicWeight - (100 - params.classicWeight));
-    this.credit = this.creditStart;
+    this.protectClassic();
     this.timerNs = startNs + params.tupdateNs;
+  }
+
+  /** dualpi2_calculate_c_protection() */
+  private protectClassic(): void {
+    const { classicWeight } = this.params;
+    this.creditStart = this.context.mtuBytes * (classicWeight - (100 - classicWeight));
+    this.credit = this.creditStart;
+  }
+
+  override change(given: Params, nowNs: number): void {
+    this.params = resolve(given, this.context);
+    const { limit, memoryLimit } = this.params;
+    if (given['classic_protection'] !== undefined) this.protectClassic();
+    this.dropWhile(() => this.backlogPackets > limit || this.memoryUsed > memoryLimit, () => {
+      const fromClassic = this.classic.packets > 0;
+      const packet = fromClassic ? this.classic.shift() : this.lowLatency.shift();
+      if (packet === null) return null;
+      if (!fromClassic) this.mayStep.shift();
+      this.backlogPackets--;
+      this.backlogBytes -= packet.size;
+      this.memoryUsed -= truesize(packet.size);
+      return packet;
+    }, 'limit', nowNs);
   }
 
   private mark(packet: QueuedPacket): boolean {

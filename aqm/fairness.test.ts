@@ -2,7 +2,6 @@
 
 import assert from 'node:assert/strict';
 import type { QueueDiscipline } from './aqm.js';
-import { UserError } from '../testbed/errors.js';
 import { context, create, keyOf, packet, randomSource, refusal, runTimers, stateOf, type TestPacket } from './testing/packets.js';
 
 /** Keeps a backlog of every flow and counts the bytes each sends in `packets` departures. */
@@ -102,7 +101,56 @@ describe('round robin', () => {
     for (let i = 0; i < 20_000; i++) for (const flow of [0, 1]) both.enqueue(packet({ flow, dscp: flow === 0 ? 4 : 2, flowHash: keyOf(flow) }), 0);
     for (let i = 0; i < 20_000; i++) sent[(both.dequeue(0) as TestPacket).flow]!++;
     assert.ok(sent[0]! / sent[1]! > 7 && sent[0]! / sent[1]! < 11, `${sent}`);
-    assert.throws(() => create('fq', { maxrate: '1mbit' }, context()), UserError);
+  });
+
+  it('FQ paces each flow at maxrate, a quantum at a time, and wakes timer_slack after the flow is due', () => {
+    const queue = create('fq', { maxrate: '8mbit', quantum: 3028, initial_quantum: 3028, timer_slack: '10us' }, context());
+    for (let i = 0; i < 200; i++) queue.enqueue(packet({ flow: i % 2, flowHash: keyOf(i % 2) }), 1e9);
+    const times: [number[], number[]] = [[], []];
+    for (let nowNs = 1e9, n = 0; n < 200;) {
+      const got = queue.dequeue(nowNs) as TestPacket | null;
+      if (got !== null) {
+        times[got.flow as 0 | 1].push(nowNs);
+        n++;
+        continue;
+      }
+      assert.ok(queue.readyNs > nowNs);
+      nowNs = queue.readyNs;
+    }
+    for (const flow of times) {
+      const elapsed = flow[99]! - flow[1]!;
+      // 98 packets of 1514 bytes at 1 byte/µs; a late timer is made up for.
+      assert.ok(Math.abs(elapsed - 98 * 1514e3) < 30_000, `${elapsed}`);
+      assert.equal(new Set(flow).size, 50, 'two at a time');
+    }
+    assert.ok(stateOf('fq', queue, 2e9)['throttled']! > 90);
+  });
+
+  it('FQ holds a packet until its departure time while others pass, keeps their order, and drops or caps beyond the horizon', () => {
+    const ctx = context();
+    const queue = create('fq', { horizon: '1s', timer_slack: '0us' }, ctx);
+    queue.enqueue(packet({ flow: 1, seq: 0, flowHash: keyOf(1), edtNs: 5e6 }), 1e6);
+    queue.enqueue(packet({ flow: 1, seq: 1, flowHash: keyOf(1), edtNs: 7e6 }), 1e6);
+    assert.equal(queue.dequeue(1e6), null);
+    assert.equal(queue.readyNs, 5e6);
+    // Nothing may be sent: the fast path is open to what is due.
+    queue.enqueue(packet({ flow: 2, flowHash: keyOf(2) }), 2e6);
+    assert.equal((queue.dequeue(2e6) as TestPacket).flow, 2);
+    // An ACK of the same socket, due now, goes before.
+    queue.enqueue(packet({ flow: 1, seq: 2, flowHash: keyOf(1), edtNs: 2e6 }), 3e6);
+    assert.equal((queue.dequeue(3e6) as TestPacket).seq, 2);
+    assert.equal(queue.dequeue(4e6), null);
+    const due = queue.dequeue(5e6) as TestPacket;
+    assert.deepEqual([due.seq, due.edtNs], [0, 0]);
+    assert.equal(queue.dequeue(5e6), null);
+    assert.equal(queue.readyNs, 7e6);
+    queue.enqueue(packet({ flow: 3, flowHash: keyOf(3), edtNs: 2e9 }), 6e6);
+    assert.equal(ctx.drops.length, 1);
+    assert.equal(stateOf('fq', queue, 6e6)['horizon_drops'], 1);
+    const capping = create('fq', { horizon: '1s', horizon_drop: false, timer_slack: '0us' }, ctx);
+    capping.enqueue(packet({ flow: 3, flowHash: keyOf(3), edtNs: 9e9 }), 1e6);
+    assert.equal(capping.dequeue(1e6), null);
+    assert.equal(capping.readyNs, 1.001e9);
   });
 
   it('HHF moves a flow that sends more than admit_bytes aside and serves others at twice its share', () => {

@@ -2,6 +2,8 @@
  * DropTail: pfifo (counted in packets) and bfifo (in bytes), as Linux 6.12 has them (net/sched/sch_fifo.c). The
  * defaults are Linux's for a device with txqueuelen 1000.
  *
+ * A changed limit drops nothing that waits already.
+ *
  * Differences from Linux: none.
  */
 
@@ -10,7 +12,7 @@ import { pfifo as packetsQdisc } from '../testbed/qdiscs/pfifo.js';
 import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { PacketFifo } from './packet-fifo.js';
-import { number } from './params.js';
+import { number, type Params } from './params.js';
 
 /** txqueuelen of an Ethernet device. */
 export const TX_QUEUE_PACKETS = 1000;
@@ -18,7 +20,7 @@ export const TX_QUEUE_PACKETS = 1000;
 class Fifo extends Discipline {
   private readonly queue = new PacketFifo();
 
-  constructor(context: AqmContext, private readonly limitPackets: number, private readonly limitBytes: number) {
+  constructor(context: AqmContext, private limitPackets: number, private limitBytes: number) {
     super(context);
   }
 
@@ -40,6 +42,16 @@ class Fifo extends Discipline {
       this.backlogBytes -= packet.size;
     }
     return packet;
+  }
+
+  /** qdisc_peek_head() */
+  override peek(): QueuedPacket | null {
+    return this.queue.head;
+  }
+
+  override change(params: Params): void {
+    if (this.limitPackets !== Infinity) this.limitPackets = number(params, 'limit', TX_QUEUE_PACKETS);
+    else this.limitBytes = number(params, 'limit', TX_QUEUE_PACKETS * this.context.mtuBytes);
   }
 }
 

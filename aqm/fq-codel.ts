@@ -2,6 +2,8 @@
  * FQ-CoDel: RFC 8290, as Linux 6.12 has it (net/sched/sch_fq_codel.c): a hash into `flows` queues, deficit round robin
  * with new and old flows, CoDel on each queue, and up to `drop_batch` packets (half its backlog) from the fattest
  * flow when the whole is over `limit` or `memory_limit`.
+ * A change keeps flows and control laws; what is above a lower limit is dequeued as if to be sent, CoDel deciding as ever, and thrown away
+ * uncounted. `flows` cannot change.
  *
  * Differences from Linux:
  * - truesize is a model (truesize.ts): packets here carry none.
@@ -15,7 +17,7 @@ import { codelDequeue, codelTime, CodelVars, type CodelOwner, type CodelParams }
 import { Discipline } from './discipline.js';
 import { FlowList, type ListedFlow } from './flow-list.js';
 import { scaleHash } from './integer.js';
-import { number, quantumOf } from './params.js';
+import { number, quantumOf, type Params } from './params.js';
 import { truesize } from './truesize.js';
 
 /** Codel time: 18 minutes, half of what a signed difference can tell. */
@@ -42,17 +44,15 @@ class FqCodel extends Discipline implements CodelOwner {
   ceMarks = 0;
   maxPacket = 0;
 
-  constructor(
-    context: AqmContext,
-    private readonly params: CodelParams,
-    private readonly limit: number,
-    private readonly flowCount: number,
-    private readonly quantum: number,
-    private readonly memoryLimit: number,
-    private readonly dropBatch: number,
-    startNs: number,
-  ) {
+  private codel!: CodelParams;
+  private limit = 0;
+  private quantum = 0;
+  private memoryLimit = 0;
+  private dropBatch = 0;
+
+  constructor(context: AqmContext, params: Params, private readonly flowCount: number, startNs: number) {
     super(context);
+    this.set(params);
     for (let i = 0; i < flowCount; i++) {
       const flow = new Flow(i);
       // The kernel's drop_next of 0 lies at boot, long ago. Here the clock may begin at 0: a batch drop would then give a new
@@ -61,6 +61,19 @@ class FqCodel extends Discipline implements CodelOwner {
       this.flows.push(flow);
     }
     this.backlogs = new Uint32Array(flowCount);
+  }
+
+  private set(params: Params): void {
+    this.codel = codelParams(params, this.context, true);
+    this.limit = number(params, 'limit', 10240);
+    this.quantum = quantumOf(params, this.context.mtuBytes);
+    this.memoryLimit = number(params, 'memory_limit', 32 << 20);
+    this.dropBatch = number(params, 'drop_batch', 64);
+  }
+
+  override change(params: Params, nowNs: number): void {
+    this.set(params);
+    this.dropWhile(() => this.backlogPackets > this.limit || this.memoryUsage > this.memoryLimit, () => this.dequeue(nowNs), 'purge', nowNs);
   }
 
   override enqueue(packet: QueuedPacket, nowNs: number): void {
@@ -120,7 +133,7 @@ class FqCodel extends Discipline implements CodelOwner {
         this.oldFlows.add(list.shift());
         continue;
       }
-      const packet = codelDequeue(this, flow, this.params, nowNs);
+      const packet = codelDequeue(this, flow, this.codel, nowNs);
       if (packet === null) {
         list.shift();
         // An emptied new flow takes one turn among the old ones, or it could starve them by coming back at once.
@@ -166,15 +179,5 @@ export const fqCodel: AqmKind = {
   kind: 'fq_codel',
   schema: qdisc.schema,
   state: qdisc.state,
-  create: (params, context, startNs) =>
-    new FqCodel(
-      context,
-      codelParams(params, context, true),
-      number(params, 'limit', 10240),
-      number(params, 'flows', 1024),
-      quantumOf(params, context.mtuBytes),
-      number(params, 'memory_limit', 32 << 20),
-      number(params, 'drop_batch', 64),
-      startNs,
-    ),
+  create: (params, context, startNs) => new FqCodel(context, params, number(params, 'flows', 1024), startNs),
 };

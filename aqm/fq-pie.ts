@@ -1,6 +1,7 @@
 /**
  * FQ-PIE, as Linux 6.12 has it (net/sched/sch_fq_pie.c): fq_codel's round robin with a PIE (pie-core.ts) on every
  * flow queue.
+ * A change keeps flows and probabilities; what is above a lower limit is dequeued and thrown away uncounted. `flows` cannot change.
  *
  * Differences from Linux:
  * - truesize is a model (truesize.ts). As in Linux, being over memory_limit is only counted: nothing is dropped for it.
@@ -16,7 +17,7 @@ import { FlowList, type ListedFlow } from './flow-list.js';
 import { scaleHash } from './integer.js';
 import { PacketFifo } from './packet-fifo.js';
 import { timerNs } from './jiffies.js';
-import { flag, number, quantumOf } from './params.js';
+import { flag, number, quantumOf, type Params } from './params.js';
 import { FIRST_UPDATE_NS, pieParams } from './pie.js';
 import { percentOfMax, PieVars, type Constant, type PieParams } from './pie-core.js';
 import { truesize } from './truesize.js';
@@ -39,21 +40,33 @@ class FqPie extends Discipline {
   private dropped = 0;
   private newFlowCount = 0;
 
-  constructor(
-    context: AqmContext,
-    private readonly params: PieParams,
-    private readonly limit: number,
-    private readonly flowCount: number,
-    private readonly quantum: number,
-    private readonly memoryLimit: number,
-    /** Marks instead of drops up to this probability; null: never. */
-    private readonly markBelow: Constant | null,
-    private readonly periodNs: number,
-    startNs: number,
-  ) {
+  private params!: PieParams;
+  private limit = 0;
+  private quantum = 0;
+  private memoryLimit = 0;
+  /** Marks instead of drops up to this probability; null: never. */
+  private markBelow!: Constant | null;
+  private periodNs = 0;
+
+  constructor(context: AqmContext, params: Params, private readonly flowCount: number, startNs: number) {
     super(context);
+    this.set(params);
     for (let i = 0; i < flowCount; i++) this.flows.push(new Flow());
     this.timerNs = startNs + FIRST_UPDATE_NS;
+  }
+
+  private set(params: Params): void {
+    this.params = pieParams(params, this.context);
+    this.limit = number(params, 'limit', 10240);
+    this.quantum = quantumOf(params, this.context.mtuBytes);
+    this.memoryLimit = number(params, 'memory_limit', 32 << 20);
+    this.markBelow = flag(params, 'ecn', false) ? percentOfMax(number(params, 'ecn_prob', 10)) : null;
+    this.periodNs = timerNs(number(params, 'tupdate', 15e6));
+  }
+
+  override change(params: Params, nowNs: number): void {
+    this.set(params);
+    this.dropWhile(() => this.backlogPackets > this.limit, () => this.dequeue(nowNs), 'purge', nowNs);
   }
 
   override enqueue(packet: QueuedPacket, nowNs: number): void {
@@ -138,16 +151,5 @@ export const fqPie: AqmKind = {
   kind: 'fq_pie',
   schema: qdisc.schema,
   state: qdisc.state,
-  create: (params, context, startNs) =>
-    new FqPie(
-      context,
-      pieParams(params, context),
-      number(params, 'limit', 10240),
-      number(params, 'flows', 1024),
-      quantumOf(params, context.mtuBytes),
-      number(params, 'memory_limit', 32 << 20),
-      flag(params, 'ecn', false) ? percentOfMax(number(params, 'ecn_prob', 10)) : null,
-      timerNs(number(params, 'tupdate', 15e6)),
-      startNs,
-    ),
+  create: (params, context, startNs) => new FqPie(context, params, number(params, 'flows', 1024), startNs),
 };

@@ -2,6 +2,7 @@
  * HHF, the heavy-hitter filter: Estan & Varghese, SIGCOMM 2002, as Linux 6.12 has it (net/sched/sch_hhf.c): a
  * multi-stage filter finds flows that sent more than `admit_bytes` in a `reset_timeout`; those share a second queue
  * of smaller weight. A flow that becomes heavy changes queues, so its packets may be reordered, as in Linux.
+ * A change keeps everything; what is above a lower limit is dequeued and thrown away uncounted.
  *
  * Differences from Linux:
  * - The hash mixes the packet's flow key with a seeded perturbation (integer.ts) instead of SipHash over its addresses.
@@ -17,26 +18,28 @@ import { PacketFifo } from './packet-fifo.js';
 import { number, quantumOf, type Params } from './params.js';
 
 const CHAINS = 1024, STAGES = 4, COUNTERS = 1024;
+/** NLA_POLICY_MAX of hhf_policy */
+const MAX_HEAVY = 2 * CHAINS;
 
 class Bucket extends PacketFifo implements ListedFlow<Bucket> {
   deficit = 0;
   nextFlow: Bucket | null = null;
   listed = false;
-  constructor(readonly weight: number) { super(); }
+  constructor(public weight: number) { super(); }
 }
 
 class Hhf extends Discipline {
   private readonly heavy = new Bucket(1);
-  private readonly light: Bucket;
+  private readonly light = new Bucket(1);
   private readonly newBuckets = new FlowList<Bucket>();
   private readonly oldBuckets = new FlowList<Bucket>();
   private readonly perturbation: number;
 
   /** Table T: chains of known heavy hitters, in preallocated entries. −1 ends a chain. */
   private readonly chainHead = new Int32Array(CHAINS).fill(-1);
-  private readonly entryNext: Int32Array;
-  private readonly entryHash: Uint32Array;
-  private readonly entrySeenNs: Float64Array;
+  private readonly entryNext = Int32Array.from({ length: MAX_HEAVY }, (_, i) => (i + 1 < MAX_HEAVY ? i + 1 : -1));
+  private readonly entryHash = new Uint32Array(MAX_HEAVY);
+  private readonly entrySeenNs = new Float64Array(MAX_HEAVY);
   private freeEntry = 0;
 
   /** Filter F. A counter counts only if its generation is the current one (Linux: valid bits). */
@@ -51,27 +54,33 @@ class Hhf extends Discipline {
   private heavyTotal = 0;
   private heavyCurrent = 0;
 
-  constructor(
-    context: AqmContext,
-    private readonly limit: number,
-    private readonly quantum: number,
-    heavyLimit: number,
-    private readonly resetTimeoutNs: number,
-    private readonly admitBytes: number,
-    private readonly evictTimeoutNs: number,
-    lightWeight: number,
-    startNs: number,
-  ) {
+  private limit = 0;
+  private quantum = 0;
+  private heavyLimit = 0;
+  private resetTimeoutNs = 0;
+  private admitBytes = 0;
+  private evictTimeoutNs = 0;
+
+  constructor(context: AqmContext, params: Params, startNs: number) {
     super(context);
-    this.light = new Bucket(lightWeight);
+    this.set(params);
     this.perturbation = context.randomU32();
     this.resetNs = jiffiesNs(startNs);
-    // One more than the limit keeps the arrays valid for a limit of 0.
-    this.entryNext = new Int32Array(heavyLimit + 1);
-    this.entryHash = new Uint32Array(heavyLimit + 1);
-    this.entrySeenNs = new Float64Array(heavyLimit + 1);
-    for (let i = 0; i < heavyLimit; i++) this.entryNext[i] = i + 1 < heavyLimit ? i + 1 : -1;
-    if (heavyLimit === 0) this.freeEntry = -1;
+  }
+
+  private set(params: Params): void {
+    this.limit = number(params, 'limit', 1000);
+    this.quantum = quantumOf(params, this.context.mtuBytes);
+    this.heavyLimit = number(params, 'hh_limit', MAX_HEAVY);
+    this.resetTimeoutNs = timeoutNs(number(params, 'reset_timeout', 40e6));
+    this.admitBytes = number(params, 'admit_bytes', 131072);
+    this.evictTimeoutNs = timeoutNs(number(params, 'evict_timeout', 1e9));
+    this.light.weight = number(params, 'non_hh_weight', 2);
+  }
+
+  override change(params: Params, nowNs: number): void {
+    this.set(params);
+    this.dropWhile(() => this.backlogPackets > this.limit, () => this.dequeue(), 'purge', nowNs);
   }
 
   private expired(entry: number, nowNs: number): boolean {
@@ -109,7 +118,7 @@ class Hhf extends Discipline {
       last = entry;
     }
     const entry = this.freeEntry;
-    if (entry < 0) {
+    if (entry < 0 || this.heavyCurrent >= this.heavyLimit) {
       this.heavyOverlimit++;
       return -1;
     }
@@ -219,20 +228,8 @@ class Hhf extends Discipline {
 export const hhf: AqmKind = {
   kind: 'hhf',
   schema: qdisc.schema.superRefine((given, check) => {
-    // NLA_POLICY_MAX of hhf_policy
-    if (Number(given['hh_limit'] ?? 0) > 2 * CHAINS) check.addIssue({ code: 'custom', path: ['hh_limit'], message: `expected at most ${2 * CHAINS} heavy hitters` });
+    if (Number(given['hh_limit'] ?? 0) > MAX_HEAVY) check.addIssue({ code: 'custom', path: ['hh_limit'], message: `expected at most ${MAX_HEAVY} heavy hitters` });
   }),
   state: qdisc.state,
-  create: (params: Params, context: AqmContext, startNs: number) =>
-    new Hhf(
-      context,
-      number(params, 'limit', 1000),
-      quantumOf(params, context.mtuBytes),
-      number(params, 'hh_limit', 2 * CHAINS),
-      timeoutNs(number(params, 'reset_timeout', 40e6)),
-      number(params, 'admit_bytes', 131072),
-      timeoutNs(number(params, 'evict_timeout', 1e9)),
-      number(params, 'non_hh_weight', 2),
-      startNs,
-    ),
+  create: (params, context, startNs) => new Hhf(context, params, startNs),
 };

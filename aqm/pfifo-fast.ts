@@ -64,6 +64,10 @@ class PfifoFast extends Discipline {
     }
     return packet;
   }
+
+  override peek(): QueuedPacket | null {
+    return this.bands[0].head ?? this.bands[1].head ?? this.bands[2].head;
+  }
 }
 
 export const pfifoFast: AqmKind = {

@@ -4,6 +4,8 @@
  * `tupdate` is counted in jiffies of HZ = 100, as in the kernels it is compared with (jiffies.ts): its default of 15 ms is
  * 30 ms there. Seen so in their statistics, on 6.12 and 7.3.
  *
+ * A change keeps the probability and the phase of the updates, and drops from the head, counted, what is above a lower limit.
+ *
  * Differences from Linux: none.
  */
 
@@ -29,10 +31,10 @@ class Pie extends Discipline {
 
   constructor(
     context: AqmContext,
-    private readonly params: PieParams,
-    private readonly limit: number,
-    private readonly ecn: boolean,
-    private readonly periodNs: number,
+    private params: PieParams,
+    private limit: number,
+    private ecn: boolean,
+    private periodNs: number,
     startNs: number,
   ) {
     super(context);
@@ -74,6 +76,20 @@ class Pie extends Discipline {
     this.backlogBytes -= packet.size;
     this.vars.departed(packet, this.params, this.backlogBytes, nowNs);
     return packet;
+  }
+
+  override change(params: Params, nowNs: number): void {
+    this.params = pieParams(params, this.context);
+    this.limit = number(params, 'limit', 1000);
+    this.ecn = flag(params, 'ecn', false);
+    this.periodNs = timerNs(number(params, 'tupdate', 15e6));
+    this.dropWhile(() => this.backlogPackets > this.limit, () => {
+      const packet = this.queue.shift();
+      if (packet === null) return null;
+      this.backlogPackets--;
+      this.backlogBytes -= packet.size;
+      return packet;
+    }, 'limit', nowNs);
   }
 
   override tick(nowNs: number): void {

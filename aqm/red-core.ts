@@ -92,6 +92,13 @@ export class RedVars {
     this.qcount = -1;
   }
 
+  /** red_set_vars() with red_start_of_idle_period(): parameters were changed, and the queue is empty. */
+  restart(nowNs: number): void {
+    this.reset();
+    this.idle = true;
+    this.idleStartNs = nowNs;
+  }
+
   /** red_calc_qavg(): the average at an arrival that finds `backlog` waiting; ends an idle period. */
   arrive(params: RedParams, backlog: number, nowNs: number): void {
     if (this.idle) {

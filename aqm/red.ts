@@ -6,6 +6,8 @@
  * As in Linux, an idle period begins when dequeue is asked and finds nothing. Under HTB the kernel never asks an
  * empty leaf: whoever imitates that must not ask either.
  *
+ * A change starts with an empty queue and an average of 0: red_change() gives it a new bfifo and throws away, uncounted, what waits in the old one.
+ *
  * Differences from Linux: none. (The adaptive timer counts jiffies of HZ = 100: jiffies.ts.)
  */
 
@@ -17,7 +19,7 @@ import { Discipline } from './discipline.js';
 import { setCe } from './ecn.js';
 import { timerNs } from './jiffies.js';
 import { PacketFifo } from './packet-fifo.js';
-import { flag } from './params.js';
+import { flag, type Params } from './params.js';
 import { RED_DONT_MARK, RED_HARD_MARK, RedParams, RedVars } from './red-core.js';
 
 /** red_adaptative_timer(): every HZ / 2 jiffies. */
@@ -31,19 +33,37 @@ export class Red extends Discipline {
   private early = 0;
   private pdrop = 0;
 
-  constructor(
-    context: AqmContext,
-    private readonly params: RedParams,
-    private readonly limit: number,
-    private readonly ecn: boolean,
-    private readonly harddrop: boolean,
-    private readonly nodrop: boolean,
-    adaptive: boolean,
-    startNs: number,
-  ) {
+  private params!: RedParams;
+  private limit = 0;
+  private ecn = false;
+  private harddrop = false;
+  private nodrop = false;
+
+  constructor(context: AqmContext, params: Params, startNs: number) {
     super(context);
+    this.set(params, startNs);
     this.vars.startIdle(startNs);
-    if (adaptive) this.timerNs = startNs + ADAPT_NS;
+  }
+
+  private set(params: Params, nowNs: number): void {
+    const { context } = this;
+    const resolved = resolveRed(params, { mtuBytes: context.mtuBytes - ETHERNET_HEADER, rateBps: context.rateBps });
+    const { minBytes, maxBytes, avpktBytes } = resolved;
+    const wlog = averagingLog('red', minBytes, resolved.burstPackets, avpktBytes);
+    checkThreshold('red', 'max', maxBytes, wlog);
+    const { cellLog, table } = idleDamping('red', wlog, avpktBytes, bytesPerSecond(resolved.bandwidthBps));
+    this.params = new RedParams(minBytes, maxBytes, wlog, probability32(resolved.probability), cellLog, table);
+    this.limit = resolved.limitBytes;
+    this.ecn = flag(params, 'ecn', false);
+    this.harddrop = flag(params, 'harddrop', false);
+    this.nodrop = flag(params, 'nodrop', false);
+    this.timerNs = flag(params, 'adaptive', false) ? nowNs + ADAPT_NS : Infinity;
+  }
+
+  override change(params: Params, nowNs: number): void {
+    this.set(params, nowNs);
+    for (let packet = this.dequeue(nowNs); packet !== null; packet = this.dequeue(nowNs)) this.context.drop(packet, 'purge', nowNs);
+    this.vars.restart(nowNs);
   }
 
   override enqueue(packet: QueuedPacket, nowNs: number): void {
@@ -81,6 +101,11 @@ export class Red extends Discipline {
     return packet;
   }
 
+  /** red_peek(): the bfifo's head. */
+  override peek(): QueuedPacket | null {
+    return this.queue.head;
+  }
+
   override tick(nowNs: number): void {
     this.params.adapt(this.vars.averageAt(this.params, nowNs));
     this.timerNs = nowNs + ADAPT_NS;
@@ -99,16 +124,5 @@ export const red: AqmKind = {
   kind: 'red',
   schema: qdisc.schema,
   state: [...qdisc.state, 'qavg', 'max_p'],
-  create(params, context, startNs) {
-    const resolved = resolveRed(params, { mtuBytes: context.mtuBytes - ETHERNET_HEADER, rateBps: context.rateBps });
-    const { minBytes, maxBytes, avpktBytes } = resolved;
-    const wlog = averagingLog('red', minBytes, resolved.burstPackets, avpktBytes);
-    checkThreshold('red', 'max', maxBytes, wlog);
-    const { cellLog, table } = idleDamping('red', wlog, avpktBytes, bytesPerSecond(resolved.bandwidthBps));
-    const parms = new RedParams(minBytes, maxBytes, wlog, probability32(resolved.probability), cellLog, table);
-    return new Red(
-      context, parms, resolved.limitBytes,
-      flag(params, 'ecn', false), flag(params, 'harddrop', false), flag(params, 'nodrop', false), flag(params, 'adaptive', false), startNs,
-    );
-  },
+  create: (params, context, startNs) => new Red(context, params, startNs),
 };

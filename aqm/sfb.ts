@@ -2,6 +2,7 @@
  * SFB, stochastic fair BLUE: Feng, Kandlur, Saha, Shin, U. Michigan CSE-TR-387-99 (1999), as Linux 6.12 has it
  * (net/sched/sch_sfb.c): 8 levels of 16 bins, each with BLUE's marking probability in 1/65536; a flow's probability
  * is the smallest of its bins; flows at 1 are limited to `penalty_rate`. In front of a pfifo of `limit` packets.
+ * A change starts anew: sfb_change() zeroes the bins, draws new perturbations and throws away, uncounted, what waits in the old pfifo.
  *
  * Differences from Linux:
  * - The hash mixes the packet's flow key with seeded perturbations (integer.ts) instead of SipHash over its addresses.
@@ -16,7 +17,7 @@ import { TX_QUEUE_PACKETS } from './fifo.js';
 import { perturbHash } from './integer.js';
 import { jiffiesNs, timeoutNs } from './jiffies.js';
 import { PacketFifo } from './packet-fifo.js';
-import { number } from './params.js';
+import { number, type Params } from './params.js';
 import { U32Ring } from './u32-ring.js';
 
 const LEVELS = 8, BINS = 16, MAX_PROB = 0xffff;
@@ -44,11 +45,20 @@ class Sfb extends Discipline {
   private readonly bins = [new Bins(), new Bins()] as const;
   /** Hashes of every waiting packet in both sets of bins; 0: not counted there. */
   private readonly hashes = [new U32Ring(), new U32Ring()] as const;
+  private limit = 0;
+  private max = 0;
+  private binSize = 0;
+  private increment = 0;
+  private decrement = 0;
+  private penaltyRate = 0;
+  private penaltyBurst = 0;
+  private rehashIntervalNs = 0;
+  private warmupNs = 0;
   private slot: 0 | 1 = 0;
   private doubleBuffering = false;
-  private rehashNs: number;
-  private tokens: number;
-  private tokenNs: number;
+  private rehashNs = 0;
+  private tokens = 0;
+  private tokenNs = 0;
   private minQlen = 0;
   private minProb = 0;
 
@@ -57,25 +67,39 @@ class Sfb extends Discipline {
   private bucketdrop = 0;
   private queuedrop = 0;
 
-  constructor(
-    context: AqmContext,
-    private readonly limit: number,
-    private readonly max: number,
-    private readonly binSize: number,
-    private readonly increment: number,
-    private readonly decrement: number,
-    private readonly penaltyRate: number,
-    private readonly penaltyBurst: number,
-    private readonly rehashIntervalNs: number,
-    private readonly warmupNs: number,
-    startNs: number,
-  ) {
+  constructor(context: AqmContext, params: Params, startNs: number) {
     super(context);
-    this.rehashNs = jiffiesNs(startNs);
-    this.tokens = penaltyBurst;
-    this.tokenNs = jiffiesNs(startNs);
-    this.bins[0].perturbation = context.randomU32();
-    this.bins[1].perturbation = context.randomU32();
+    this.set(params, startNs);
+  }
+
+  /** sfb_change() */
+  private set(params: Params, nowNs: number): void {
+    const { max, target } = sizes(params);
+    const units = (key: string, fallback: number) => (params[key] === undefined ? fallback : Math.floor(number(params, key, 0) * MAX_PROB + 0.5));
+    this.limit = number(params, 'limit', TX_QUEUE_PACKETS);
+    this.max = max;
+    this.binSize = target;
+    this.increment = units('increment', 33);
+    this.decrement = units('decrement', 3);
+    this.penaltyRate = number(params, 'penalty_rate', 10);
+    this.penaltyBurst = number(params, 'penalty_burst', 20);
+    this.rehashIntervalNs = timeoutNs(number(params, 'rehash', 600e9));
+    this.warmupNs = timeoutNs(number(params, 'db', 60e9));
+    this.rehashNs = jiffiesNs(nowNs);
+    this.tokens = this.penaltyBurst;
+    this.tokenNs = jiffiesNs(nowNs);
+    this.slot = 0;
+    this.doubleBuffering = false;
+    for (const bins of this.bins) {
+      bins.qlen.fill(0);
+      bins.pMark.fill(0);
+      bins.perturbation = this.context.randomU32();
+    }
+  }
+
+  override change(params: Params, nowNs: number): void {
+    for (let packet = this.dequeue(); packet !== null; packet = this.dequeue()) this.context.drop(packet, 'purge', nowNs);
+    this.set(params, nowNs);
   }
 
   /** BLUE on the flow's eight bins; leaves their smallest length and probability in minQlen and minProb. */
@@ -185,6 +209,11 @@ class Sfb extends Discipline {
     return packet;
   }
 
+  /** sfb_peek(): the pfifo's head. */
+  override peek(): QueuedPacket | null {
+    return this.queue.head;
+  }
+
   override readState(into: Float64Array): void {
     const { qlen, pMark } = this.bins[this.slot];
     let longest = 0, largest = 0, total = 0;
@@ -208,21 +237,5 @@ export const sfb: AqmKind = {
   kind: 'sfb',
   schema: qdisc.schema,
   state: qdisc.state,
-  create(params, context, startNs) {
-    const { max, target } = sizes(params);
-    const units = (key: string, fallback: number) => (params[key] === undefined ? fallback : Math.floor(number(params, key, 0) * MAX_PROB + 0.5));
-    return new Sfb(
-      context,
-      number(params, 'limit', TX_QUEUE_PACKETS),
-      max,
-      target,
-      units('increment', 33),
-      units('decrement', 3),
-      number(params, 'penalty_rate', 10),
-      number(params, 'penalty_burst', 20),
-      timeoutNs(number(params, 'rehash', 600e9)),
-      timeoutNs(number(params, 'db', 60e9)),
-      startNs,
-    );
-  },
+  create: (params, context, startNs) => new Sfb(context, params, startNs),
 };

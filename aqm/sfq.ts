@@ -2,6 +2,8 @@
  * SFQ: McKenney, INFOCOM 1990, as Linux 6.12 has it (net/sched/sch_sfq.c): round robin with allotments in bytes over
  * hashed flows, the longest flow pays when the whole is over `limit`; with `redflowlimit`, RED (red-core.ts) on every
  * flow ("SFQRED").
+ * A change keeps flows and what waits; the longest flows pay, counted, where the limit is lower; with `perturb` new packets are hashed anew while those
+ * that wait keep their flows, and the period begins again. `divisor` cannot change: the kernel (sfq_change) would then look outside its hash table.
  *
  * Differences from Linux:
  * - The hash mixes the packet's flow key with a seeded perturbation (integer.ts) instead of SipHash over its addresses.
@@ -33,6 +35,19 @@ class Slot {
 
 interface RedOnFlows { readonly params: RedParams; readonly ecn: boolean; readonly harddrop: boolean }
 
+/** What sfq_change() sets. */
+interface SfqSettings {
+  readonly limit: number;
+  readonly divisor: number;
+  readonly maxDepth: number;
+  /** maxflows: bounds the limit; slots are as many as at creation. */
+  readonly maxFlows: number;
+  readonly quantum: number;
+  readonly headdrop: boolean;
+  readonly red: RedOnFlows | null;
+  readonly perturbNs: number;
+}
+
 class Sfq extends Discipline {
   private readonly slots: Slot[] = [];
   private readonly table: Uint16Array;
@@ -46,21 +61,30 @@ class Sfq extends Discipline {
   private readonly rehashed = new PacketFifo();
   private readonly redCounts = new Float64Array(6);
 
-  constructor(
-    context: AqmContext,
-    private readonly limit: number,
-    private readonly flows: number,
-    private readonly divisor: number,
-    private readonly maxDepth: number,
-    private readonly quantum: number,
-    private readonly headdrop: boolean,
-    private readonly red: RedOnFlows | null,
-    private readonly perturbNs: number,
-    startNs: number,
-  ) {
+  /** Slots. */
+  private readonly flows: number;
+  private readonly divisor: number;
+  private limit: number;
+  private maxFlows: number;
+  private maxDepth: number;
+  private quantum: number;
+  private headdrop: boolean;
+  private red: RedOnFlows | null;
+  private perturbNs: number;
+
+  constructor(context: AqmContext, settings: SfqSettings, startNs: number) {
     super(context);
+    const flows = settings.maxFlows;
+    this.flows = this.maxFlows = flows;
+    this.divisor = settings.divisor;
+    this.limit = settings.limit;
+    this.maxDepth = settings.maxDepth;
+    this.quantum = settings.quantum;
+    this.headdrop = settings.headdrop;
+    this.red = settings.red;
+    this.perturbNs = settings.perturbNs;
     this.perturbation = context.randomU32();
-    this.table = new Uint16Array(divisor).fill(EMPTY);
+    this.table = new Uint16Array(this.divisor).fill(EMPTY);
     this.chainNext = new Uint32Array(flows + MAX_DEPTH + 1);
     this.chainPrev = new Uint32Array(flows + MAX_DEPTH + 1);
     for (let d = flows; d < this.chainNext.length; d++) this.chainNext[d] = this.chainPrev[d] = d;
@@ -68,7 +92,25 @@ class Sfq extends Discipline {
       this.slots.push(new Slot());
       this.link(x);
     }
-    if (perturbNs > 0) this.timerNs = startNs + perturbNs;
+    if (this.perturbNs > 0) this.timerNs = startNs + this.perturbNs;
+  }
+
+  override change(params: Params, nowNs: number): void {
+    const settings = settingsOf(params, this.context, { limit: this.limit, maxFlows: this.maxFlows });
+    this.limit = settings.limit;
+    this.maxFlows = settings.maxFlows;
+    this.maxDepth = settings.maxDepth;
+    this.quantum = settings.quantum;
+    this.headdrop = settings.headdrop;
+    // RED, once there, stays: sfq_change() only exchanges it.
+    if (settings.red !== null) this.red = settings.red;
+    this.perturbNs = settings.perturbNs;
+    while (this.backlogPackets > this.limit && this.tail >= 0) this.dropFromLongest(nowNs);
+    this.timerNs = Infinity;
+    if (this.perturbNs > 0) {
+      this.timerNs = nowNs + this.perturbNs;
+      this.perturbation = this.context.randomU32();
+    }
   }
 
   private link(x: number): void {
@@ -291,24 +333,22 @@ function redOnFlows(params: Params): RedOnFlows | null {
   };
 }
 
+/** The first part of sfq_change(). @param before what stood until now and stays where nothing else is given */
+function settingsOf(params: Params, context: AqmContext, before: { readonly limit: number; readonly maxFlows: number }): SfqSettings {
+  const maxDepth = number(params, 'depth', MAX_DEPTH), divisor = number(params, 'divisor', 1024);
+  let { limit, maxFlows } = before;
+  maxFlows = Math.min(number(params, 'flows', maxFlows), MAX_FLOWS);
+  if (params['divisor'] !== undefined) maxFlows = Math.min(maxFlows, divisor);
+  if (params['limit'] !== undefined) {
+    limit = Math.min(number(params, 'limit', 0), maxDepth * maxFlows);
+    maxFlows = Math.min(maxFlows, limit);
+  }
+  return { limit, divisor, maxDepth, maxFlows, quantum: quantumOf(params, context.mtuBytes), headdrop: flag(params, 'headdrop', false), red: redOnFlows(params), perturbNs: number(params, 'perturb', 0) };
+}
+
 export const sfq: AqmKind = {
   kind: 'sfq',
   schema: qdisc.schema,
   state: qdisc.state,
-  create(params, context, startNs) {
-    const depth = number(params, 'depth', MAX_DEPTH), divisor = number(params, 'divisor', 1024);
-    let flows = Math.min(number(params, 'flows', 128), MAX_FLOWS);
-    if (params['divisor'] !== undefined) flows = Math.min(flows, divisor);
-    let limit = MAX_DEPTH;
-    if (params['limit'] !== undefined) {
-      limit = Math.min(number(params, 'limit', 0), depth * flows);
-      flows = Math.min(flows, limit);
-    }
-    const red = redOnFlows(params);
-    return new Sfq(
-      context, limit, flows, divisor, depth,
-      quantumOf(params, context.mtuBytes),
-      flag(params, 'headdrop', false), red, number(params, 'perturb', 0), startNs,
-    );
-  },
+  create: (params, context, startNs) => new Sfq(context, settingsOf(params, context, { limit: MAX_DEPTH, maxFlows: 128 }), startNs),
 };

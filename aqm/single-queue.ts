@@ -59,6 +59,11 @@ export abstract class SingleQueue extends Discipline {
     return packet;
   }
 
+  /** These decide at arrival: nothing is lost by only looking. */
+  override peek(): QueuedPacket | null {
+    return this.queue.head;
+  }
+
   /** A packet has left; the backlog is without it. */
   protected departed(packet: QueuedPacket, nowNs: number): void {
     void packet;

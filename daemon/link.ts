@@ -1,19 +1,21 @@
 /**
  * One direction of a link: a queue discipline of aqm/ and the shaper that empties it on a schedule of its own, with
  * the arithmetic of Linux's HTB and TBF (net/sched/sch_htb.c, sch_tbf.c; the same as the simulator's, simulator/link.ts): the next packet is
- * due at (schedule + size × 8 / rate), never at (now + …), so that being late once does not lower the rate.
+ * due at (schedule + size × 8 / rate), never at (now + …), so that being late once does not lower the rate. As HTB, it does not ask an empty queue.
  *
  * All times are those of the packets' schedule, on the run's clock: when the process wakes late, it catches up as if it had not,
  * and only the hand-over to the device is late.
  */
 
-import type { AqmKind, DropReason, QueueDiscipline } from '../aqm/aqm.js';
+import type { AqmContext, AqmKind, DropReason, QueueDiscipline } from '../aqm/aqm.js';
+import { changeQueue } from '../aqm/change.js';
 import { aqms } from '../aqm/registry.js';
 import { Actor, before, type EventQueue } from '../simulator/events.js';
 import { Random } from '../simulator/random.js';
+import { TokenBucket } from '../simulator/token-bucket.js';
 import { Lateness } from '../testbed/agent/loop.js';
 import { UserError } from '../testbed/errors.js';
-import type { PlanDirection, PlanEvent, PlanQueue, PlanWire } from '../testbed/plan/plan.js';
+import type { PlanEvent, PlanQueue, PlanWire } from '../testbed/plan/plan.js';
 import { addressBytes } from '../testbed/linux/rtnetlink.js';
 import type { DaemonDirection, DirectionStatistics } from './config.js';
 import { writeDsField } from './packet.js';
@@ -71,7 +73,10 @@ export class Link extends Actor {
   private readonly overheadBytes: number;
   private readonly framing: number;
   private readonly random: Random;
-  private readonly setting: PlanDirection;
+  private readonly context: AqmContext;
+  private kind: AqmKind | null = null;
+  /** TBF's; null for HTB. */
+  private readonly bucket: TokenBucket | null;
   private timer: AqmTimer | null = null;
   private readonly wires: Wire[] = [];
   private readonly byDestination = new Map<string | number, Wire>();
@@ -84,13 +89,20 @@ export class Link extends Actor {
   constructor(private readonly events: EventQueue, private readonly pool: SlotPool, { direction, mtuBytes, out }: DaemonDirection, seed: number, send: (slot: Slot, out: number, dueNs: number) => void) {
     super();
     events.add(this);
-    this.setting = direction;
     this.name = direction.name;
     this.out = out;
     this.overheadBytes = direction.overheadBytes;
     this.framing = mtuBytes + direction.overheadBytes;
     this.random = new Random(seed, `${direction.name} queue`);
     this.rateBps = direction.rateBps;
+    this.bucket = direction.shaper === 'tbf' ? new TokenBucket(this.framing, events.now) : null;
+    const rate = (): number | null => this.rateBps;
+    this.context = {
+      randomU32: () => this.random.u32(),
+      drop: (packet, reason) => this.dropped(packet as Slot, reason),
+      mtuBytes: this.framing,
+      get rateBps() { return rate(); },
+    };
     const leave = (slot: Slot, dueNs: number): void => send(slot, this.out, dueNs);
     const makeWire = (setting: PlanWire, stream: string): Wire => {
       const wire = new Wire(events, pool, new Random(seed, stream), leave, setting);
@@ -118,14 +130,9 @@ export class Link extends Actor {
   get queues(): boolean { return this.queue !== null; }
 
   private create(queue: PlanQueue): void {
-    const kind = aqmOf(queue, `link ${this.name}`);
-    this.queue = kind.create(queue.params, {
-      randomU32: () => this.random.u32(),
-      drop: (packet, reason) => this.dropped(packet as Slot, reason),
-      mtuBytes: this.framing,
-      rateBps: this.rateBps,
-    }, this.events.now);
-    this.state = kind.state;
+    this.kind = aqmOf(queue, `link ${this.name}`);
+    this.queue = this.kind.create(queue.params, this.context, this.events.now);
+    this.state = this.kind.state;
     this.timer ??= new AqmTimer(this.events, this);
     this.timer.arm();
   }
@@ -140,17 +147,21 @@ export class Link extends Actor {
   private setRate(rateBps: number): void {
     this.rateBps = rateBps;
     this.nsPerByte = 8e9 / rateBps;
-    if (this.setting.shaper !== 'tbf') this.burstNs = Math.floor(this.framing * this.nsPerByte);
+    if (this.bucket !== null) {
+      // TBF's timer goes on; the next packet that comes finds the full bucket.
+      this.bucket.setRate(this.nsPerByte);
+      return;
+    }
+    this.burstNs = Math.floor(this.framing * this.nsPerByte);
     if (this.waiting) this.events.schedule(this.actorId, this.events.now);
   }
 
-  /** New parameters: made anew, takes over what waits, in its order. */
+  /** New parameters of the same kind, as `tc qdisc change`. */
   private setQueue(queue: PlanQueue): void {
-    const old = this.queue!;
-    const { now } = this.events;
-    this.marksBefore += old.marks;
-    this.create(queue);
-    for (let packet = old.dequeue(now); packet !== null; packet = old.dequeue(now)) this.queue!.enqueue(packet, now);
+    const before = this.queue!;
+    this.queue = changeQueue(before, this.kind!, queue.params, this.context, this.events.now);
+    if (this.queue !== before) this.marksBefore += before.marks;
+    this.timer!.arm();
     this.kick();
   }
 
@@ -170,13 +181,15 @@ export class Link extends Actor {
     slot.fieldOnArrival = (slot.dscp << 2) | slot.ecn;
     slot.marked = false;
     queue.enqueue(slot, events.now);
-    if (!this.waiting) this.transmit();
+    if (this.bucket !== null) this.transmitByTokens(this.bucket);
+    // One that waits for a time of its own (fq, cake) may have been given what can go at once.
+    else if (!this.waiting || queue.readyNs !== Infinity) this.transmit();
   }
 
-  kick(): void { if (!this.waiting) this.transmit(); }
+  kick(): void { if (!this.waiting) this.send(); }
 
   private dropped(slot: Slot, reason: DropReason): void {
-    this.drops++;
+    if (reason !== 'purge') this.drops++;
     this.records?.write(slot, NaN, reason);
     this.pool.give(slot);
   }
@@ -191,6 +204,10 @@ export class Link extends Actor {
         if (this.waiting) events.schedule(this.actorId, this.readyNs);
         return;
       }
+      if (queue.backlogPackets === 0) {
+        this.waiting = false;
+        return;
+      }
       const slot = queue.dequeue(now) as Slot | null;
       if (slot === null) {
         this.waiting = queue.backlogPackets > 0 && queue.readyNs !== Infinity;
@@ -198,21 +215,53 @@ export class Link extends Actor {
         return;
       }
       this.readyNs = Math.max(this.readyNs, now - this.burstNs) + Math.floor(slot.size * this.nsPerByte);
-      this.sentPackets++;
-      this.sentBytes += slot.size;
-      const sojournNs = now - slot.queuedNs;
-      this.sojournSum += sojournNs;
-      this.sojourn.add(sojournNs);
-      this.records?.write(slot, now, null);
-      const field = (slot.dscp << 2) | slot.ecn;
-      if (field !== slot.fieldOnArrival) writeDsField(slot.view, slot.at + ipAt, slot.length, field);
-      this.wireOf(slot).push(slot);
+      this.leave(slot, now);
     }
+  }
+
+  /** tbf_dequeue(), asked after every arrival and when the tokens for the packet it saw are there. */
+  private transmitByTokens(bucket: TokenBucket): void {
+    const { events } = this;
+    const { now } = events;
+    const queue = this.queue!;
+    for (;;) {
+      const slot = queue.peek(now) as Slot | null;
+      if (slot === null) {
+        this.waiting = queue.backlogPackets > 0 && queue.readyNs !== Infinity;
+        if (this.waiting) events.schedule(this.actorId, Math.max(now + 1, Math.ceil(queue.readyNs)));
+        return;
+      }
+      const wait = bucket.take(slot.size, now);
+      this.waiting = wait > 0;
+      if (this.waiting) {
+        events.schedule(this.actorId, now + wait);
+        return;
+      }
+      queue.dequeuePeeked(now);
+      this.leave(slot, now);
+    }
+  }
+
+  private leave(slot: Slot, now: number): void {
+    this.sentPackets++;
+    this.sentBytes += slot.size;
+    const sojournNs = now - slot.queuedNs;
+    this.sojournSum += sojournNs;
+    this.sojourn.add(sojournNs);
+    this.records?.write(slot, now, null);
+    const field = (slot.dscp << 2) | slot.ecn;
+    if (field !== slot.fieldOnArrival) writeDsField(slot.view, slot.at + ipAt, slot.length, field);
+    this.wireOf(slot).push(slot);
+  }
+
+  private send(): void {
+    if (this.bucket !== null) this.transmitByTokens(this.bucket);
+    else this.transmit();
   }
 
   override fire(): void {
     this.waiting = false;
-    this.transmit();
+    this.send();
   }
 
   private wireOf(slot: Slot): Wire {
@@ -248,7 +297,7 @@ export class Link extends Actor {
     if (queue === null || records === null) return;
     this.records = null;
     const { now } = this.events;
-    for (let slot = queue.dequeue(now) as Slot | null; slot !== null; slot = queue.dequeue(now) as Slot | null) records.write(slot, NaN, null);
+    for (let slot = queue.dequeuePeeked(now) as Slot | null; slot !== null; slot = queue.dequeuePeeked(now) as Slot | null) records.write(slot, NaN, null);
   }
 
   /** Since the last call, where it says so. */

@@ -18,6 +18,7 @@ export class Slot implements QueuedPacket {
   dscp = 0;
   pureAck = false;
   ackNumber = NaN;
+  edtNs = 0;
   enqueueNs = NaN;
   next: Slot | null = null;
 

@@ -1,21 +1,23 @@
 /**
- * One direction of a link at its sending end: a queue discipline and the shaper that empties it. The shaper holds no
- * packet of its own; serialisation takes (IP bytes + overheadBytes) × 8 / rate, whole ns rounded down as Linux's
+ * One direction of a link at its sending end: a queue discipline and the shaper that empties it. Serialisation takes (IP bytes + overheadBytes) × 8 / rate, whole ns rounded down as Linux's
  * psched_l2t_ns does.
  *
- * `model: linux` shapes as HTB and TBF do (net/sched/sch_htb.c): a packet leaves at once when there is credit, and
- * its serialisation time is paid afterwards; HTB with `burst` of one packet may thus send two packets back to back
- * after an idle time. TBF sends when the whole packet is covered, here: without that second packet.
+ * `model: linux` shapes as HTB does (net/sched/sch_htb.c): a packet leaves at once when there is credit, and
+ * its serialisation time is paid afterwards; with `burst` of one packet it may thus send two packets back to back
+ * after an idle time. Or as TBF (token-bucket.ts): it looks at the next packet to know what it costs, so the discipline decides on it when the
+ * one before left, and the packet waits for its tokens.
  * `model: classic` is a wire: a packet reaches the far end when its last bit has been serialised.
  */
 
 import type { PlanDirection, PlanQueue } from '../testbed/plan/plan.js';
 import type { AqmContext, AqmKind, DropReason, QueueDiscipline, QueuedPacket } from '../aqm/aqm.js';
+import { changeQueue } from '../aqm/change.js';
 import { Actor, before } from './events.js';
 import type { Network } from './network.js';
 import type { Packet } from './packet.js';
 import { Random } from './random.js';
 import type { PacketRecords } from './records.js';
+import { TokenBucket } from './token-bucket.js';
 import type { Wire } from './wire.js';
 
 /** Disciplines that compute their own hash of addresses and ports (skb_get_hash_perturb); the others take the one the packet carries. */
@@ -51,6 +53,7 @@ export class Link extends Actor {
   sentBytes = 0;
   drops = 0;
   private nsPerByte = NaN;
+  private rateBps: number | null;
   private readonly overheadBytes: number;
   private readonly framing: number;
   /** Token bucket: from when the next packet may leave, ns; and how far behind `now` that may lie. */
@@ -59,9 +62,12 @@ export class Link extends Actor {
   private waiting = false;
   private timer: AqmTimer | null = null;
   private kind: AqmKind | null = null;
+  private readonly context: AqmContext;
   private sortsByTuple = false;
   private readonly random: Random;
   private readonly asksOnlyFull: boolean;
+  /** TBF's; null for HTB and a wire. */
+  private readonly bucket: TokenBucket | null;
 
   constructor(private readonly network: Network, readonly setting: PlanDirection, readonly mtuBytes: number, readonly bottleneck: boolean, seed: number, private readonly serialises: boolean) {
     super();
@@ -73,39 +79,45 @@ export class Link extends Actor {
     this.readyNs = 0;
     this.burstNs = 0;
     this.nsPerByte = 0;
+    this.rateBps = setting.rateBps;
+    this.bucket = !serialises && setting.shaper === 'tbf' ? new TokenBucket(this.framing, network.events.now) : null;
+    const rate = (): number | null => this.rateBps;
+    this.context = {
+      randomU32: () => this.random.u32(),
+      drop: (packet, reason, nowNs) => this.dropped(packet as Packet, reason, nowNs),
+      mtuBytes: this.framing,
+      get rateBps() { return rate(); },
+    };
     if (setting.rateBps !== null) this.setRate(setting.rateBps);
     if (setting.queue !== null) this.create(setting.queue);
   }
 
   private create(queue: PlanQueue): void {
     this.kind = this.network.aqm(queue);
-    this.sortsByTuple = sortByTuple.has(queue.kind);
-    const context: AqmContext = {
-      randomU32: () => this.random.u32(),
-      drop: (packet, reason) => this.dropped(packet as Packet, reason),
-      mtuBytes: this.framing,
-      rateBps: this.setting.rateBps,
-    };
-    this.queue = this.kind.create(queue.params, context, this.network.events.now);
+    // A host's own fq has a flow for each socket, whatever hash the socket's packets carry.
+    this.sortsByTuple = sortByTuple.has(queue.kind) || (queue.kind === 'fq' && !this.bottleneck);
+    this.queue = this.kind.create(queue.params, this.context, this.network.events.now);
     this.stateColumns = this.kind.state;
     this.timer ??= new AqmTimer(this.network, this);
     this.timer.arm();
   }
 
   setRate(rateBps: number): void {
+    this.rateBps = rateBps;
     this.nsPerByte = 8e9 / rateBps;
     if (!this.serialises && this.setting.shaper === 'htb') this.burstNs = Math.floor(this.framing * this.nsPerByte);
-    if (this.waiting) this.network.events.schedule(this.actorId, this.network.events.now);
+    // TBF's timer goes on; the next packet that comes finds the full bucket.
+    if (this.bucket !== null) this.bucket.setRate(this.nsPerByte);
+    else if (this.waiting) this.network.events.schedule(this.actorId, this.network.events.now);
   }
 
-  /** New parameters: the discipline is created anew and takes over what waits, in its order. Linux changes in place; what differs is the algorithm's memory. */
+  /** New parameters of the same kind, as `tc qdisc change`. @throws UserError when they cannot be */
   setQueue(queue: PlanQueue): void {
-    const old = this.queue;
-    const now = this.network.events.now;
-    this.create(queue);
-    if (old === null) return;
-    this.marksBefore += old.marks;
-    for (let packet = old.dequeue(now); packet !== null; packet = old.dequeue(now)) this.queue!.enqueue(packet, now);
+    const before = this.queue;
+    if (before === null) return;
+    this.queue = changeQueue(before, this.kind!, queue.params, this.context, this.network.events.now);
+    if (this.queue !== before) this.marksBefore += before.marks;
+    this.timer!.arm();
     this.kick();
   }
   private marksBefore = 0;
@@ -125,14 +137,16 @@ export class Link extends Actor {
     packet.ecnOnArrival = packet.ecn;
     packet.marked = false;
     queue.enqueue(packet, now);
-    if (!this.waiting) this.transmit();
+    if (this.bucket !== null) this.transmitByTokens(this.bucket);
+    // One that waits for a time of its own (fq, cake) may have been given what can go at once.
+    else if (!this.waiting || queue.readyNs !== Infinity) this.transmit();
   }
 
   /** Something may have become ready. */
-  kick(): void { if (!this.waiting) this.transmit(); }
+  kick(): void { if (!this.waiting) this.send(); }
 
-  private dropped(packet: Packet, reason: DropReason): void {
-    this.drops++;
+  private dropped(packet: Packet, reason: DropReason, _nowNs: number): void {
+    if (reason !== 'purge') this.drops++;
     if (this.records !== null) this.records.write(packet, NaN, reason);
     if (packet.owner !== null) packet.owner.released(packet);
     this.network.pool.drop(packet);
@@ -163,12 +177,45 @@ export class Link extends Actor {
       }
       const serialisation = Math.floor(packet.size * this.nsPerByte);
       this.readyNs = Math.max(this.readyNs, now - this.burstNs) + serialisation;
-      this.sentPackets++;
-      this.sentBytes += packet.size;
-      if (this.records !== null) this.records.write(packet, now, null);
-      if (packet.owner !== null) packet.owner.released(packet);
-      packet.route!.wires[packet.hop]!.push(packet, this.serialises ? serialisation : 0);
+      this.leave(packet, now, this.serialises ? serialisation : 0);
     }
+  }
+
+  /** tbf_dequeue(), asked after every arrival and when the tokens for the packet it saw are there. */
+  private transmitByTokens(bucket: TokenBucket): void {
+    const events = this.network.events;
+    const now = events.now;
+    const queue = this.queue!;
+    for (;;) {
+      const packet = queue.peek(now) as (QueuedPacket & Packet) | null;
+      if (packet === null) {
+        this.waiting = queue.backlogPackets > 0 && queue.readyNs !== Infinity;
+        if (this.waiting) events.schedule(this.actorId, Math.max(now + 1, Math.ceil(queue.readyNs)));
+        return;
+      }
+      const wait = bucket.take(packet.size, now);
+      if (wait > 0) {
+        this.waiting = true;
+        if (events.timeOf(this.actorId) !== now + wait) events.schedule(this.actorId, now + wait);
+        return;
+      }
+      this.waiting = false;
+      queue.dequeuePeeked(now);
+      this.leave(packet, now, 0);
+    }
+  }
+
+  private leave(packet: Packet, now: number, serialisation: number): void {
+    this.sentPackets++;
+    this.sentBytes += packet.size;
+    if (this.records !== null) this.records.write(packet, now, null);
+    if (packet.owner !== null) packet.owner.released(packet);
+    packet.route!.wires[packet.hop]!.push(packet, serialisation);
+  }
+
+  private send(): void {
+    if (this.bucket !== null) this.transmitByTokens(this.bucket);
+    else this.transmit();
   }
 
   /** At the end of the run: a record of each packet that still waits. */
@@ -176,11 +223,11 @@ export class Link extends Actor {
     const { queue, records } = this;
     if (queue === null || records === null) return;
     this.records = null;
-    for (let packet = queue.dequeue(this.network.events.now) as Packet | null; packet !== null; packet = queue.dequeue(this.network.events.now) as Packet | null) records.write(packet, NaN, null);
+    for (let packet = queue.dequeuePeeked(this.network.events.now) as Packet | null; packet !== null; packet = queue.dequeuePeeked(this.network.events.now) as Packet | null) records.write(packet, NaN, null);
   }
 
   override fire(): void {
     this.waiting = false;
-    this.transmit();
+    this.send();
   }
 }

@@ -23,6 +23,7 @@ export class Packet implements QueuedPacket {
   dscp = 0;
   pureAck = false;
   ackNumber = NaN;
+  edtNs = NaN;
   enqueueNs = NaN;
   next: Packet | null = null;
 
@@ -93,6 +94,7 @@ export class PacketPool {
     packet.dscp = 0;
     packet.pureAck = false;
     packet.ackNumber = 0;
+    packet.edtNs = 0;
     packet.owner = null;
     packet.sacks = 0;
     packet.dsack = false;

@@ -4,7 +4,8 @@ import * as fs from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
 import { z } from 'zod';
-import type { AqmContext, AqmKind, QueuedPacket, QueueDiscipline } from '../aqm/aqm.js';
+import type { AqmKind, QueuedPacket } from '../aqm/aqm.js';
+import { Discipline } from '../aqm/discipline.js';
 import type { Plan } from '../testbed/plan/plan.js';
 import type { FlowRow } from '../testbed/records/raw.js';
 import { fieldOffsets, readRecordHeader, readRecords } from '../testbed/records/record-file.js';
@@ -55,16 +56,10 @@ export function withRun<T>(plan: Plan, look: (result: Result) => T, options: Par
 
 /** A FIFO that drops and marks chosen arrivals (counted from 0, in order of arrival), and nothing else. */
 export function chosen(drop: readonly number[], mark: readonly number[] = []): ReadonlyMap<string, AqmKind> {
-  class Chosen implements QueueDiscipline {
-    backlogPackets = 0;
-    backlogBytes = 0;
-    marks = 0;
-    readonly readyNs = Infinity;
-    readonly timerNs = Infinity;
+  class Chosen extends Discipline {
     private arrivals = 0;
     private readonly held: QueuedPacket[] = [];
-    constructor(private readonly context: AqmContext) {}
-    enqueue(packet: QueuedPacket, nowNs: number): void {
+    override enqueue(packet: QueuedPacket, nowNs: number): void {
       const n = this.arrivals++;
       if (drop.includes(n)) { this.context.drop(packet, 'aqm', nowNs); return; }
       if (mark.includes(n)) { packet.ecn = 3; packet.marked = true; this.marks++; }
@@ -72,15 +67,13 @@ export function chosen(drop: readonly number[], mark: readonly number[] = []): R
       this.backlogBytes += packet.size;
       this.held.push(packet);
     }
-    dequeue(): QueuedPacket | null {
+    override dequeue(): QueuedPacket | null {
       const packet = this.held.shift();
       if (packet === undefined) return null;
       this.backlogPackets--;
       this.backlogBytes -= packet.size;
       return packet;
     }
-    tick(): void {}
-    readState(): void {}
   }
   return new Map([['chosen', { kind: 'chosen', schema: z.strictObject({}), state: [], create: (_params, context) => new Chosen(context) }]]);
 }

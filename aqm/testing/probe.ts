@@ -1,6 +1,6 @@
 /** For tests of disciplines that decide at random: a random source whose next value the test chooses, and two ways to see a probability. */
 
-import type { QueueDiscipline } from '../aqm.js';
+import type { DropReason, QueueDiscipline } from '../aqm.js';
 import { context, packet, type TestContext, type TestPacket } from './packets.js';
 
 /** The random source returns `value` until it is changed: 0 makes every chance come true, 0xffffffff none but a certain one. */
@@ -15,7 +15,7 @@ export function dialled(fields: Parameters<typeof context>[0] = {}): { dial: Dia
 }
 
 /** Enqueues one packet. @returns what became of it */
-export function offer(queue: QueueDiscipline, ctx: TestContext, nowNs: number, fields: Partial<TestPacket> = {}): 'queued' | 'marked' | 'aqm' | 'limit' | 'overload' | 'filter' {
+export function offer(queue: QueueDiscipline, ctx: TestContext, nowNs: number, fields: Partial<TestPacket> = {}): 'queued' | 'marked' | DropReason {
   const made = packet({ size: 1500, ...fields });
   const before = ctx.drops.length;
   queue.enqueue(made, nowNs);

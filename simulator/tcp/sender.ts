@@ -91,6 +91,8 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   private readonly pacingTimer: PacingTimer;
   private readonly board = new Scoreboard();
   private readonly hostQueue: boolean;
+  /** The host's own queue is fq and paces (SK_PACING_FQ): packets go to it with their departure times, and no timer here holds them back. */
+  private readonly pacedByQueue: boolean;
 
   // What there is to send: `total` data segments, the last of `lastBytes`; then the end (FIN), in a segment of its own or with the last data.
   total: number;
@@ -250,6 +252,9 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.pacingRate = 0;
     this.sendAtNs = 0;
     this.hostQueue = model.tso && route.links.length > 0 && route.links[0]!.queue !== null;
+    const hostLink = this.hostQueue ? route.links[0]!.setting.queue : null;
+    this.pacedByQueue = hostLink?.kind === 'fq' && hostLink.params['pacing'] !== false;
+    this.paced = this.pacedByQueue;
     if (!model.bufferLimits) this.wndEnd = Number.MAX_SAFE_INTEGER;
     this.pacingTimer = new PacingTimer(this);
     network.events.add(this);
@@ -429,7 +434,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   private sendAck(): void {
     const packet = this.network.pool.take(this.route, kind.ack, this.headerBytes);
     packet.pureAck = true;
-    packet.tsVal = this.nowMs;
+    packet.tsVal = Math.floor(this.sendAtNs / 1e6) + 1;
     packet.tsEcr = this.tsRecent;
     packet.seq = this.nxt;
     packet.payload = 0;
@@ -695,7 +700,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   private deferredByWindow = false;
 
   private pacingBlocks(): boolean {
-    if (!this.paced || this.sendAtNs <= this.now) return false;
+    if (!this.paced || this.pacedByQueue || this.sendAtNs <= this.now) return false;
     if (!this.network.events.pending(this.pacingTimer.actorId)) this.network.events.schedule(this.pacingTimer.actorId, this.sendAtNs);
     return true;
   }
@@ -774,10 +779,11 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
 
       const dueNs = this.sendAtNs;
       this.sendAtNs = Math.max(dueNs, this.now);
+      const sentUs = Math.floor(this.sendAtNs / 1000);
       board.reserve(this.una, this.nxt, this.nxt + count);
       if (this.packetsOut === 0) {
-        this.firstSentUs = this.nowUs;
-        this.deliveredUs = this.nowUs;
+        this.firstSentUs = sentUs;
+        this.deliveredUs = sentUs;
         if (this.inFlight === 0) this.cc.txStart(this);
       }
       const priorPackets = this.packetsOut;
@@ -786,7 +792,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
         const s = this.nxt;
         const i = s & board.mask;
         board.flags[i] = this.appLimited > 0 ? seg.appLimited : 0;
-        this.stamp(i);
+        this.stamp(i, sentUs);
         board.sentLast(s);
         bytes += this.payloadOf(s);
         this.nxt = s + 1;
@@ -808,9 +814,10 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     } else if (this.packetsOut === 0 && this.nxt < end && this.pending === timer.none) this.arm(timer.probe0, this.rto);
   }
 
-  private stamp(i: number): void {
+  /** @param sentUs when it departs (skb_mstamp_ns): later than now where a queue paces */
+  private stamp(i: number, sentUs: number): void {
     const { board } = this;
-    board.sentUs[i] = this.nowUs;
+    board.sentUs[i] = sentUs;
     board.delivered[i] = this.delivered;
     board.deliveredCe[i] = this.deliveredCe;
     board.deliveredUs[i] = this.deliveredUs;
@@ -845,6 +852,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     }
     if (this.hostQueue) {
       packet.owner = this;
+      packet.edtNs = this.sendAtNs;
       this.hostBytes += payload + bufferOverhead / 2;
     }
     if (payload > 0) {
@@ -861,7 +869,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.retransmits++;
     const dueNs = this.sendAtNs;
     this.sendAtNs = Math.max(dueNs, this.now);
-    this.stamp(i);
+    this.stamp(i, Math.floor(this.sendAtNs / 1000));
     board.sentLast(s);
     board.flags[i] = (board.flags[i]! | seg.everRetransmitted) & ~seg.delivered;
     this.transmit(s, true);

@@ -27,6 +27,7 @@ export function resolveRed(params: QueueParams) {
 export const sfq: Qdisc = {
   kind: 'sfq',
   statsIn: 'options',
+  fixed: ['divisor'], // sfq_change: it would go on with a hash table of the old size
   schema: z.strictObject({
     limit: zPackets.refine((n) => n > 1, { error: 'expected at least 2p' }).optional(), quantum: zBytes.refine((n) => n <= 1 << 20, { error: 'expected at most 1MiB' }).optional(),
     perturb: zTime.refine((ns) => ns % 1e9 === 0 && ns < 2e6 * 1e9, { error: 'expected whole seconds, such as 10s' }).optional(),

@@ -15,7 +15,6 @@ import { FirstDisagreement, seenOf, type Disagreement, type PacketSeen } from '.
 import type { EventSource } from './events.js';
 import type { KernelFates } from './fates.js';
 import { Fates, ReplayPackets, type ReplayPacket } from './packet.js';
-import { PeekedQueue } from './peek.js';
 import { SampleJudge, type QueueSamples, type SamplesVerdict } from './samples.js';
 
 const CE = 3;
@@ -114,9 +113,7 @@ export async function replayDecisions(request: ReplayRequest): Promise<ReplayOut
     mtuBytes: request.mtuBytes + 14,
     rateBps: request.rateBps,
   };
-  const made = kind.create(request.params, context, originNs + request.startNs);
-  const peeked = request.peeked ? new PeekedQueue(made) : null;
-  const queue: QueueDiscipline = peeked ?? made;
+  const queue: QueueDiscipline = kind.create(request.params, context, originNs + request.startNs);
   let ticks = 0, eventsSinceDue = 0, due = -1;
   const advance = (toNs: number): void => {
     while (queue.timerNs <= toNs) {
@@ -157,6 +154,7 @@ export async function replayDecisions(request: ReplayRequest): Promise<ReplayOut
         arrivals.push(packet);
         pending.push(lo, hi, packet.seq);
         queue.enqueue(packet, nowNs);
+        if (request.peeked) queue.peek(nowNs);
         continue;
       }
       const sent = pending.shift(lo, hi);
@@ -166,7 +164,7 @@ export async function replayDecisions(request: ReplayRequest): Promise<ReplayOut
       }
       fates.set(sent, KERNEL_SENT);
       if (chance !== undefined) [chance.nextFlow, chance.nextForward] = [chunk.flow[i]!, chunk.forward[i]!];
-      const ours = queue.dequeue(nowNs + (request.nudges.get(departures) ?? 0)) as ReplayPacket | null; // only ours are ever enqueued
+      const ours = queue.dequeuePeeked(nowNs + (request.nudges.get(departures) ?? 0)) as ReplayPacket | null; // only ours are ever enqueued
       if (ours === null || ours.keyLo !== lo || ours.keyHi !== hi) {
         differentDepartures++;
         first.note(tNs, departures, ours === null ? 'the kernel sent a packet, ours had none to send' : 'the kernel sent another packet than ours', arrivals.seen(sent), ours === null ? null : seenOf(ours));
@@ -188,7 +186,7 @@ export async function replayDecisions(request: ReplayRequest): Promise<ReplayOut
         if (ours.marked) ourMarks++;
         packets.give(ours);
       }
-      peeked?.look(nowNs);
+      if (request.peeked) queue.peek(nowNs);
       departures++;
       if (first.found !== null && request.stopAtFirst) break events;
     }

@@ -12,6 +12,7 @@ export class ReplayPacket implements QueuedPacket {
   dscp = 0;
   pureAck = false;
   ackNumber = 0;
+  edtNs = 0;
   enqueueNs = NaN;
   next: ReplayPacket | null = null;
 
