@@ -28,6 +28,8 @@ export interface JudgedKind {
   readonly apart?: (plan: Plan) => SetKeys;
   /** With more than one flow, a difference may lie in the secret of its hash: why. */
   readonly secret?: string;
+  /** It can only be followed with samples no further apart, ns. */
+  readonly samplesNs?: number;
   /** Under TBF it decides when a packet is looked at (its `peek` takes the packet out). */
   readonly peeks?: true;
   /** Its timer, ns, as the kernel runs it; the run's record does not show when it first went off, so that is searched for. */
@@ -166,7 +168,7 @@ export const kinds: Readonly<Record<string, JudgedKind>> = {
   },
   choke: {
     method: 'judge', chance: { fifo: false, scale: 1 }, apart: byNumber((number) => number),
-    tolerances: { early: 0, pdrop: 0, matched: 0 },
+    tolerances: { early: 0, pdrop: 0, matched: 0 }, samplesNs: 1e6,
     secret: 'of several flows the record does not show which packet was dropped as it came and which was taken out of the queue later (a single flow can be judged whole)',
   },
   pie: {

@@ -45,7 +45,7 @@ async function byJiffy(replay: Replay, timer: Timer, { samples }: Record, begin:
 }
 
 /** Between two samples, ns, mostly. */
-function apart({ rows }: NonNullable<Record['samples']>): number {
+export function apart({ rows }: NonNullable<Record['samples']>): number {
   const gaps = rows.slice(1).map((row, i) => row[0]! - rows[i]![0]!).sort((a, b) => a - b);
   return gaps[Math.floor(gaps.length / 2)] ?? Infinity;
 }
