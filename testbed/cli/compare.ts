@@ -3,6 +3,7 @@
 import { InvalidArgumentError, Option } from 'commander';
 import type { Command } from 'commander';
 import pc from 'picocolors';
+import { terminalColumns } from '../report/columns.js';
 import { StatusLine } from '../run/status-line.js';
 import { defaultResults } from './runs.js';
 
@@ -62,7 +63,7 @@ async function compare(given: readonly string[], options: Options): Promise<numb
   if (options.json) process.stdout.write(`${JSON.stringify(comparison, null, 2)}\n`);
   else {
     const { comparisonText } = await import('../compare/text.js');
-    const columns = process.stdout.isTTY ? process.stdout.columns : Infinity;
+    const columns = terminalColumns();
     process.stdout.write(`${comparisonText(comparison, { all: options.all ?? false, columns, atLeast: options.atLeast })}\npage: ${files.page}\n`);
   }
   if (!options.failOutsideNoise) return 0;

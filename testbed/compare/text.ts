@@ -1,6 +1,7 @@
 /** The comparison for a terminal. Colour only adds to what the words say. */
 
 import pc from 'picocolors';
+import { columnsText, wrap } from '../report/columns.js';
 import { dash, formatCount, formatPercent, formatVaried } from '../report/format.js';
 import type { FigureDifference } from './compare.js';
 import type { CellComparison, Comparison } from './comparison.js';
@@ -9,7 +10,7 @@ import { distributionName, figureName, formatDifference, formatDistance, formatI
 export interface TextOptions {
   /** Every figure, not only the headline ones and those outside the noise. */
   readonly all: boolean;
-  /** Columns of the terminal; the interval's column is left out where it does not fit. Infinity: nothing is left out. */
+  /** Of the terminal; the interval's column is left out where it does not fit, and what is still too wide is wrapped. Infinity: nothing is. */
   readonly columns: number;
   /** Figures outside the noise by less than this share of the reference are counted, not listed (headline ones are). */
   readonly atLeast: number;
@@ -19,7 +20,7 @@ const mostCells = 6;
 
 export function comparisonText(comparison: Comparison, options: TextOptions): string {
   const { sides, differs, allowed, cells, unmatched } = comparison;
-  const { all } = options;
+  const { all, columns } = options;
   const labels = sides.map(({ label }) => label);
   const parts: string[] = [pc.bold(`${labels.slice(1).join(', ')} against ${labels[0]}`)];
   parts.push(sides.map(({ label, given, runs, notCompared }) => [`${label}: ${givenText(given)}, ${plural(runs.length, 'run')} (seed${new Set(runs.map(({ seed }) => seed)).size === 1 ? '' : 's'} ${seedsText(runs.map(({ seed }) => seed))})`,
@@ -38,14 +39,14 @@ export function comparisonText(comparison: Comparison, options: TextOptions): st
       const worst = distributions.reduce((most, one) => (one.ks > (most?.ks ?? -1) ? one : most), distributions[0]);
       return [formatVaried(varied), ...labels.slice(1).map((_, index) => { const one = comparisons.find(({ side }) => side === index + 1); return one === undefined ? dash : `${one.counts.outside} of ${one.counts.outside + one.counts.inside}`; }),
         worst === undefined ? dash : formatDistance('ks', 'ms', worst.ks), worst === undefined ? '' : distributionName(worst)];
-    })));
+    }), columns));
   }
   if (!many) {
     for (const { varied, comparisons } of cells) {
       for (const one of comparisons) {
         const name = [formatVaried(varied), sides.length > 2 ? `${labels[one.side]} against ${labels[0]}` : ''].filter((text) => text !== '').join(': ');
         if (name !== '') parts.push(pc.bold(name));
-        parts.push(pairingText(one), figureTable(one, [labels[0]!, labels[one.side]!], options), distributionTable(one, [labels[0]!, labels[one.side]!]), differentMeasure(one));
+        parts.push(pairingText(one), figureTable(one, [labels[0]!, labels[one.side]!], options), distributionTable(one, [labels[0]!, labels[one.side]!], columns), differentMeasure(one));
       }
     }
   } else parts.push(`Figures of each cell: --all, comparison.json, or the page.`);
@@ -53,7 +54,7 @@ export function comparisonText(comparison: Comparison, options: TextOptions): st
   if (unmatched.length > 0) parts.push([`Not matched (no runs that varied so on the other side):`, ...unmatched.slice(0, 10).map(({ side, varied, runs }) => `  ${labels[side]}: ${formatVaried(varied) || 'nothing varied'} (${plural(runs.length, 'run')})`), ...(unmatched.length > 10 ? [`  and ${unmatched.length - 10} more`] : [])].join('\n'));
   parts.push(`Test: Welch’s t over seeds for the noise (95 %), percentile bootstrap over seeds for the interval, run-by-run distances for distributions.\nThey take seeds as independent and values over seeds as near normal; assumptions in full are in comparison.json and on the page.`);
   parts.push(pc.bold(summary(comparison)));
-  return parts.filter((part) => part !== '').join('\n\n');
+  return parts.filter((part) => part !== '').join('\n\n').split('\n').map((line) => wrapLine(line, columns)).join('\n');
 }
 
 export function seedsText(all: readonly number[]): string {
@@ -75,13 +76,14 @@ function figureTable(one: CellComparison, [a, b]: readonly [string, string], { a
   const shown = all ? told : told.filter((figure) => isHeadline(figure) || (outside.includes(figure) && isMaterial(atLeast)(figure)));
   const noise = told.some((figure) => figure.noise !== null);
   const interval = told.some((figure) => figure.ci95 !== null);
-  const build = (withInterval: boolean, withNoise: boolean): string => grid(
+  const build = (withInterval: boolean, withNoise: boolean, most = Infinity): string => grid(
     ['Figure', short(a), short(b), 'Difference', 'Relative', ...(withInterval ? ['95 % interval'] : []), ...(withNoise ? ['Noise ±'] : []), ...(noise ? ['Verdict'] : [])],
     shown.map((figure) => [figureName(figure.figure), formatValue(figure.unit, figure.reference.mean), formatValue(figure.unit, figure.other.mean), formatDifference(figure.unit, figure.difference), formatRelative(figure.relative),
       ...(withInterval ? [formatInterval(figure.unit, figure.ci95)] : []), ...(withNoise ? [figure.role === 'samples' ? dash : formatDifference(figure.unit, figure.noise, false)] : []), ...(noise ? [verdictText(figure)] : [])]),
+    most,
   );
   const fits = (table: string): boolean => widthOf(table) <= columns;
-  const table = [build(interval, noise), build(false, noise)].find(fits) ?? build(false, false);
+  const table = [build(interval, noise), build(false, noise)].find(fits) ?? build(false, false, columns);
   const hidden = told.length - shown.length;
   const small = outside.filter((figure) => !shown.includes(figure)).length;
   const about = !noise ? '' : small === 0 ? ', none outside the noise' : `, ${small} of them outside the noise, but with a difference below ${formatPercent(atLeast)}`;
@@ -90,7 +92,7 @@ function figureTable(one: CellComparison, [a, b]: readonly [string, string], { a
 
 const verdictText = (figure: FigureDifference): string => (figure.role === 'samples' ? '' : verdictWords[figure.verdict]);
 
-function distributionTable({ distributions }: CellComparison, [a, b]: readonly [string, string]): string {
+function distributionTable({ distributions }: CellComparison, [a, b]: readonly [string, string], columns: number): string {
   if (distributions.length === 0) return '';
   const overSeeds = distributions.some(({ ksOverSeeds }) => ksOverSeeds.within !== null);
   return grid(
@@ -100,6 +102,7 @@ function distributionTable({ distributions }: CellComparison, [a, b]: readonly [
       return [index === 0 ? distributionName(one) : '', index === 0 ? formatCount(one.samples.reference) : '', index === 0 ? formatCount(one.samples.other) : '', `${which === 'ks' ? 'KS' : 'W1'} ${formatDistance(which, one.unit, one[which])}`,
         ...(overSeeds ? [formatDistance(which, one.unit, seeds.between), formatDistance(which, one.unit, seeds.within?.p95 ?? null), formatP(seeds), verdictWords[seeds.verdict]] : [])];
     })),
+    columns,
   );
 }
 
@@ -108,12 +111,18 @@ function differentMeasure({ measuredDifferently }: CellComparison): string {
   return [pc.yellow('Measured in different ways:'), ...measuredDifferently.slice(0, 6).map(({ figure, reference, other }) => `  ${figureName(figure)}: ${reference} / ${other}`), ...(measuredDifferently.length > 6 ? [`  and ${measuredDifferently.length - 6} more in comparison.json`] : [])].join('\n');
 }
 
-/** Columns under one another, the first to the left and the others to the right; verdicts in colour. @returns '' for no rows */
-function grid(head: readonly string[], body: readonly (readonly string[])[]): string {
+/** Columns under one another, verdicts in colour; too wide ones go on in the next line. @returns '' for no rows */
+function grid(head: readonly string[], body: readonly (readonly string[])[], columns: number): string {
   if (body.length === 0) return '';
-  const widths = head.map((title, column) => Math.max(title.length, ...body.map((row) => (row[column] ?? '').length)));
-  const line = (row: readonly string[]): string => row.map((text, column) => (column === 0 ? text.padEnd(widths[column]!) : text.padStart(widths[column]!))).join('  ').trimEnd();
-  return [pc.bold(line(head)), pc.dim('─'.repeat(widths.reduce((sum, width) => sum + width, 2 * (widths.length - 1)))), ...body.map((row) => (row.includes(verdictWords.outside) ? pc.yellow(line(row)) : line(row)))].join('\n');
+  const { head: titles, rule, rows } = columnsText(head, body, columns);
+  return [pc.bold(titles), pc.dim(rule), ...rows.map((row, index) => (body[index]!.includes(verdictWords.outside) ? pc.yellow(row) : row))].join('\n');
+}
+
+/** A line of words that is too long goes on in the next, under its own beginning. */
+function wrapLine(line: string, columns: number): string {
+  if (widthOf(line) <= columns) return line;
+  const indent = / */.exec(line)![0];
+  return wrap(line.trim(), columns - indent.length - 2).map((part, index) => `${indent}${index === 0 ? '' : '  '}${part}`).join('\n');
 }
 
 const widthOf = (text: string): number => Math.max(...text.split('\n').map((line) => line.replaceAll(/\u001b\[\d+m/g, '').length));

@@ -28,6 +28,8 @@ export interface JudgedKind {
   readonly apart?: (plan: Plan) => SetKeys;
   /** With more than one flow, a difference may lie in the secret of its hash: why. */
   readonly secret?: string;
+  /** It can only be followed with samples no further apart, ns. */
+  readonly samplesNs?: number;
   /** Under TBF it decides when a packet is looked at (its `peek` takes the packet out). */
   readonly peeks?: true;
   /** Its timer, ns, as the kernel runs it; the run's record does not show when it first went off, so that is searched for. */
@@ -43,6 +45,8 @@ export interface Timer {
   readonly firstNs: number;
   /** Column of the samples that changes with each update; null: none. */
   readonly column: string | null;
+  /** It counts jiffies. */
+  readonly jiffies: boolean;
 }
 
 /** Keys in the middle of the ranges that scaleHash() maps to 0, 1, …: fq_codel, fq_pie and drr. */
@@ -124,7 +128,7 @@ const nsClock = { phasesNs: [0], stepNs: 256 };
 /** Jiffies. Every run so far began with one (PIE's timer shows it), but nothing makes it so. */
 const jiffyClock = { phasesNs: Array.from({ length: 20 }, (_, i) => (i * JIFFY_NS) / 20) };
 /** mod_timer() by `tupdate` in jiffies, the first time by HZ / 2 (sch_pie.c, sch_fq_pie.c). */
-const pieTimer = (column: string | null) => (params: Params): Timer => ({ periodNs: timerNs(Number(params['tupdate'] ?? 15e6)), firstNs: timerNs(500e6), column });
+const pieTimer = (column: string | null) => (params: Params): Timer => ({ periodNs: timerNs(Number(params['tupdate'] ?? 15e6)), firstNs: timerNs(500e6), column, jiffies: true });
 const tins = (...columns: readonly (readonly [string, number])[]): Readonly<Record<string, number>> =>
   Object.fromEntries(Array.from({ length: 8 }, (_, tin) => columns.map(([name, tolerance]) => [`tin${tin}_${name}`, tolerance] as const)).flat());
 
@@ -164,7 +168,7 @@ export const kinds: Readonly<Record<string, JudgedKind>> = {
   },
   choke: {
     method: 'judge', chance: { fifo: false, scale: 1 }, apart: byNumber((number) => number),
-    tolerances: { early: 0, pdrop: 0, matched: 0 },
+    tolerances: { early: 0, pdrop: 0, matched: 0 }, samplesNs: 1e6,
     secret: 'of several flows the record does not show which packet was dropped as it came and which was taken out of the queue later (a single flow can be judged whole)',
   },
   pie: {
@@ -184,7 +188,7 @@ export const kinds: Readonly<Record<string, JudgedKind>> = {
   dualpi2: {
     method: 'judge', chance: { fifo: false, scale: 0.25 }, clock: nsClock, peeks: true,
     tolerances: { prob: 1e-4, delay_c: clockSteps, delay_l: clockSteps, packets_in_c: 0, packets_in_l: 0, step_marks: 0, credit: 0, maxq: 0 },
-    timer: (params) => ({ periodNs: Number(params['tupdate'] ?? 16e6), firstNs: Number(params['tupdate'] ?? 16e6), column: 'prob' }),
+    timer: (params) => ({ periodNs: Number(params['tupdate'] ?? 16e6), firstNs: Number(params['tupdate'] ?? 16e6), column: 'prob', jiffies: false }),
     refuse: (params) => (params['drop_enqueue'] === true ? 'drop_enqueue: a mark at arrival cannot be told from one of the step threshold' : null),
   },
   cake: {

@@ -10,7 +10,8 @@ import type { QueueDiscipline } from '../../aqm/aqm.js';
 import { fieldOffsets, readRecordHeader, readRecords } from '../records/record-file.js';
 
 /** Columns of an algorithm's state that only count up. */
-const cumulativeColumns: ReadonlySet<string> = new Set(['new_flow_count', 'drop_overlimit', 'ce_mark', 'early', 'pdrop', 'packets_in', 'dropped', 'overlimit']);
+const cumulativeColumns: ReadonlySet<string> = new Set(['new_flow_count', 'drop_overlimit', 'ce_mark', 'early', 'pdrop', 'packets_in', 'dropped', 'overlimit', 'matched', 'flows_plimit', 'drop_overlimit', 'hh_overlimit', 'hh_tot_count', 'earlydrop', 'penaltydrop', 'bucketdrop', 'queuedrop', 'packets_in_c', 'packets_in_l', 'step_marks',
+  ...Array.from({ length: 8 }, (_, tin) => ['sent', 'dropped', 'marked'].map((name) => `tin${tin}_${name}`)).flat()]);
 
 export interface SampleDifference {
   readonly tNs: number;
@@ -75,10 +76,7 @@ export class SampleJudge {
       if (column(name) >= 0 && stateColumns.includes(name)) this.compared.push({ name, from: column(name), own: stateColumns.indexOf(name), tolerance, cumulative: cumulativeColumns.has(name) });
     }
     this.met = new Uint8Array(this.compared.length);
-    // Counters began when the queue was made, before the record.
     this.base = new Float64Array(samples.columns.length);
-    const firstRow = samples.rows[0];
-    if (firstRow) for (const { from, cumulative } of this.compared) if (cumulative) this.base[from] = firstRow[from]!;
   }
 
   /** The kernel's latest sample at or before `tNs`, by column. */
@@ -103,10 +101,20 @@ export class SampleJudge {
       this.met.fill(0);
       // An update at the very time of the sample may come before or after it.
       this.advance(row[0]! + this.originNs - 1);
+      if (this.judged === 1) this.countFrom(row);
       this.look(row);
       this.advance(row[0]! + this.originNs);
       if (this.held !== null) this.look(row);
       if (this.held !== null && tNs - row[0]! >= this.laterNs) this.differs(row);
+    }
+  }
+
+  /** Counters began when the queue was made, before the record; and the first sample may come late (at the edge of the window): what they do from there on is judged. */
+  private countFrom(row: Float64Array): void {
+    this.queue.readState(this.state, row[0]! + this.originNs);
+    for (let i = 0; i < this.compared.length; i++) {
+      const { from, cumulative } = this.compared[i]!;
+      if (cumulative && !Number.isNaN(row[from]!)) this.base[from] = row[from]! - this.ourValue(i);
     }
   }
 

@@ -7,7 +7,7 @@ import type { Plan } from '../plan/plan.js';
 import { findBuckets, type Buckets } from './buckets.js';
 import { agrees, differences, replayDecisions, type ReplayOutcome, type ReplayRequest, type SetKeys } from './decisions.js';
 import type { JudgedKind } from './kinds.js';
-import { findLateTicks, findTimer } from './timer.js';
+import { apart, findLateTicks, findTimer } from './timer.js';
 
 /** More than this many in a run, and not one in a hundred thousand, are no matter of clock steps. */
 const mostUndecidable = (departures: number): number => Math.max(3, departures / 1e5);
@@ -28,6 +28,9 @@ export type Given = Omit<ReplayRequest, 'keys' | 'phaseNs' | 'startNs' | 'nudges
 
 /** @returns a text: why it cannot be judged */
 export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise<Settled | string> {
+  if (how.samplesNs !== undefined && (given.samples === null || apart(given.samples) > how.samplesNs)) {
+    return `without samples every ${how.samplesNs / 1e6} ms the record does not show which packet was dropped as it came and which was taken out of the queue later; run it with collect: { queue: ${how.samplesNs / 1e6}ms }`;
+  }
   let buckets = how.shared === undefined ? null : await findBuckets(given.source, given.untilNs);
   let numbers: readonly number[] = [];
   let { params } = given;

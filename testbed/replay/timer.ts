@@ -11,23 +11,54 @@ const clockStep = 256;
 /** Traffic that a candidate is tried with, ns. */
 const triedNs = 3e9;
 
+type Replay = (firstNs: number, untilNs: number) => Promise<ReplayOutcome>;
+type Record = Pick<ReplayRequest, 'source' | 'samples' | 'rateBps'>;
+
 /**
- * ns of the run, before the first event. Samples between which the discipline's column changed bracket it, all together
- * closely; inside, where the fewest samples of the first seconds of traffic differ. null: the samples do not show it.
+ * ns of the run, at or before the first event; null: the record does not show it.
  * @param replay up to a time, with the timer going off first at another
  */
-export async function findTimer(replay: (firstNs: number, untilNs: number) => Promise<ReplayOutcome>, timer: Timer, { samples, source, rateBps }: Pick<ReplayRequest, 'source' | 'samples' | 'rateBps'>): Promise<number | null> {
-  const { periodNs } = timer;
+export async function findTimer(replay: Replay, timer: Timer, record: Record): Promise<number | null> {
   let begin = 0;
-  for await (const chunk of source.chunks()) { begin = chunk.t[0]!; break; }
-  if (timer.column === null) return likeliest(replay, periodNs);
-  const column = samples?.columns.indexOf(timer.column) ?? -1;
+  for await (const chunk of record.source.chunks()) { begin = chunk.t[0]!; break; }
+  if (timer.jiffies) {
+    const found = await byJiffy(replay, timer, record, begin);
+    if (found !== null) return found;
+  }
+  return bracketed(replay, timer, record, begin);
+}
+
+/**
+ * A timer of jiffies, in a run that begins with one (all do so far): a few times to choose from. The right one is where the fewest samples
+ * differ, or, where those are too far apart to tell, with which the kernel's decisions are likeliest: the others make
+ * probabilities that are up to an update too old or too new. null: none fits.
+ */
+async function byJiffy(replay: Replay, timer: Timer, { samples }: Record, begin: number): Promise<number | null> {
+  const shown = timer.column !== null && samples !== null && samples.columns.includes(timer.column) && apart(samples) < timer.periodNs;
+  let best: number | null = null, least = Infinity, most = -Infinity;
+  for (let firstNs = Math.floor(begin / JIFFY_NS) * JIFFY_NS, i = 0; i < timer.periodNs / JIFFY_NS; i++, firstNs -= JIFFY_NS) {
+    const outcome = await replay(firstNs, shown ? begin + triedNs : Infinity);
+    const [now, likelihood] = [differences(outcome), outcome.chance?.logLikelihood ?? 0];
+    if (now < least || (now === least && likelihood > most)) [best, least, most] = [firstNs, now, likelihood];
+  }
+  return shown && least > 0 ? null : best;
+}
+
+/** Between two samples, ns, mostly. */
+export function apart({ rows }: NonNullable<Record['samples']>): number {
+  const gaps = rows.slice(1).map((row, i) => row[0]! - rows[i]![0]!).sort((a, b) => a - b);
+  return gaps[Math.floor(gaps.length / 2)] ?? Infinity;
+}
+
+/** Samples between which the discipline's column changed bracket it, all together closely; inside, where the fewest samples of the first seconds of traffic differ. */
+async function bracketed(replay: Replay, { periodNs, column: name }: Timer, { samples, rateBps }: Record, begin: number): Promise<number | null> {
+  const column = name === null ? -1 : samples?.columns.indexOf(name) ?? -1;
   if (samples === null || column < 0) return null;
   let reference = NaN;
   const lows: number[] = [], highs: number[] = [];
   for (let i = 1; i < samples.rows.length; i++) {
     const [before, after] = [samples.rows[i - 1]!, samples.rows[i]!];
-    // Samples further apart (at the edges of the window alone, say) may have several updates between them.
+    // Samples further apart may have several updates between them.
     if (before[column] === after[column] || after[0]! - before[0]! >= periodNs) continue;
     if (Number.isNaN(reference)) reference = after[0]!;
     const shift = Math.round((after[0]! - reference) / periodNs) * periodNs;
@@ -45,24 +76,9 @@ export async function findTimer(replay: (firstNs: number, untilNs: number) => Pr
   // From 512 ns before the latest it can have been: a sample is seldom asked for later than that after its time.
   for (let candidate = high - 2 * clockStep; candidate > low; candidate -= step) {
     const firstNs = Math.round(candidate - back);
-    const outcome = await replay(firstNs, begin + triedNs);
-    const now = differences(outcome);
+    const now = differences(await replay(firstNs, begin + triedNs));
     if (now < least) [best, least] = [firstNs, now];
     if (now === 0) break;
-  }
-  return best;
-}
-
-/**
- * Of a timer of jiffies (a run begins with one) that no sample shows: with which the kernel's decisions are likeliest. The others
- * make probabilities that are up to an update too old or too new.
- */
-async function likeliest(replay: (firstNs: number, untilNs: number) => Promise<ReplayOutcome>, periodNs: number): Promise<number> {
-  let best = 0, most = -Infinity;
-  for (let firstNs = 0; firstNs > -periodNs; firstNs -= JIFFY_NS) {
-    const outcome = await replay(firstNs, Infinity);
-    const likelihood = (outcome.chance?.logLikelihood ?? 0) - 100 * differences(outcome);
-    if (likelihood > most) [best, most] = [firstNs, likelihood];
   }
   return best;
 }

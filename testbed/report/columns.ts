@@ -1,5 +1,8 @@
 /** Columns under one another in plain text, no wider than a terminal: what is too wide goes on in the next line. */
 
+/** Of the terminal; 80 where the output goes into a pipe or a file. */
+export const terminalColumns = (): number => (process.stdout.isTTY ? process.stdout.columns : 80);
+
 export interface ColumnsText { readonly head: string; readonly rule: string; /** One text a row, of one line or more. */ readonly rows: readonly string[] }
 
 /**

@@ -7,6 +7,7 @@
 import pc from 'picocolors';
 import { configFile, configName } from '../config/config.js';
 import { UserError } from '../errors.js';
+import { terminalColumns } from '../report/columns.js';
 import { loadScenario, prepare, runPrepared, type KernelChoice, type PreparedSet, type RunScenarioOptions } from './run-scenario.js';
 
 type Options = RunScenarioOptions & { readonly engine: KernelChoice };
@@ -69,5 +70,5 @@ async function compareSides(sides: readonly { readonly name: string; readonly to
   const [{ compareFromDisk }, { writeComparison }, { comparisonText }] = await Promise.all([import('../compare/comparison.js'), import('../compare/write.js'), import('../compare/text.js')]);
   const result = await compareFromDisk(sides.map(({ topDir }) => topDir), { resultsDir: out, allow: [], labels: sides.map(({ name }) => name) });
   const { page } = await writeComparison(result, out, undefined, report);
-  process.stdout.write(`${comparisonText(result.comparison, { all: false, columns: process.stdout.isTTY ? process.stdout.columns : Infinity, atLeast: 0.001 })}\npage: ${page}\n`);
+  process.stdout.write(`${comparisonText(result.comparison, { all: false, columns: terminalColumns(), atLeast: 0.001 })}\npage: ${page}\n`);
 }

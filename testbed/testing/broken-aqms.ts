@@ -48,12 +48,21 @@ export const brokenAqms: readonly BrokenAqm[] = [
       vars.qR = red.random(context.randomU32());
       return due;
     };
+    vars.chanceOfDue = (red: RedParams): number => Math.min(1, (Math.floor((vars.qavg - red.qthMin) / red.scale) + 1) / (red.random(0xffffffff) + 1));
     return queue;
   }),
   broken('fq_codel-half-quantum', 'fq_codel', 'a turn is half a quantum', (right, params, context, startNs) =>
     right.create({ ...params, quantum: Math.floor(Number(params['quantum'] ?? context.mtuBytes) / 2) }, context, startNs)),
   broken('pfifo-off-by-one', 'pfifo', 'holds one packet more than its limit', (right, params, context, startNs) => right.create({ ...params, limit: Number(params['limit'] ?? 1000) + 1 }, context, startNs)),
   broken('pie-old-delay-forgotten', 'pie', 'beta is 0: the trend of the delay does not count', (right, params, context, startNs) => right.create({ ...params, beta: 0 }, context, startNs)),
+  broken('fq_pie-half-target', 'fq_pie', 'target is 7.5 ms instead of 15 ms', (right, params, context, startNs) => right.create({ ...params, target: 7.5e6 }, context, startNs)),
+  broken('cake-rtt-20ms', 'cake', "COBALT's interval is 20 ms instead of 100 ms", (right, params, context, startNs) => right.create({ ...params, rtt: 20e6 }, context, startNs)),
+  broken('fq-half-quantum', 'fq', 'a turn is half a quantum', (right, params, context, startNs) => right.create({ ...params, quantum: context.mtuBytes }, context, startNs)),
+  broken('hhf-admits-twice', 'hhf', 'a flow is heavy only after twice the bytes', (right, params, context, startNs) => right.create({ ...params, admit_bytes: 2 * Number(params['admit_bytes'] ?? 131072) }, context, startNs)),
+  broken('pfifo_fast-no-batches', 'pfifo_fast', "a ring's places are free at once", (_, __, context, startNs) => aqms.get('pfifo')!.create({ limit: 1000 }, context, startNs)),
+  broken('sfb-double-increment', 'sfb', 'the probability rises twice as fast', (right, params, context, startNs) => right.create({ ...params, increment: 66 / 65535 }, context, startNs)),
+  broken('choke-double-min', 'choke', 'compares only from twice the threshold on', (right, params, context, startNs) => right.create({ ...params, min: '20p' }, context, startNs)),
+  broken('dualpi2-coupling-4', 'dualpi2', 'the L4S probability is four times the base instead of twice', (right, params, context, startNs) => right.create({ ...params, coupling_factor: 4 }, context, startNs)),
 ];
 
 /** @throws Error when there is none of that name */
