@@ -38,7 +38,12 @@ function write(folder, file, data) {
     const written = new Map(kept.map((each) => [each, fs.statSync(each).mtimeMs]));
     for (const each of kept.sort((x, y) => written.get(y) - written.get(x)).slice(most)) fs.rmSync(each, { force: true });
   } catch {
-    fs.rmSync(temporary, { force: true }); // a full disk, a folder of another user: without the cache, then
+    // A full disk, a folder of another user: without the cache, then.
+    try {
+      fs.unlinkSync(temporary);
+    } catch {
+      // it was not even begun
+    }
   }
 }
 

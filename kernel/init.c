@@ -189,6 +189,7 @@ int main(void)
 	}
 	char *environment[] = {
 		PATH, "HOME=/run/home", "TMPDIR=/tmp", "LANG=C.UTF-8", "TZ=UTC",
+		"UV_THREADPOOL_SIZE=1", /* there is one processor */
 		"LD_PRELOAD=/run/testbed/boot/thrifty.so", still ? "TESTBED_CLOCK=still" : NULL, NULL,
 	};
 	int status = words > 0 ? run(agent, environment) : 127;

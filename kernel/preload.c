@@ -9,6 +9,8 @@
  *    with AMX the register set is 11008 bytes and the host refuses a shorter write with EFAULT: the kernel dies
  *    at boot. Here such a write is completed with what lies beyond marked as in its initial state (bits 17 and 18
  *    of XSTATE_BV cleared), which is exact for programs that never asked the kernel for AMX.
+ *    A write of what was read of the same process just before, which has not run in between, is left out: the kernel
+ *    reads and writes them around every system call of a guest program, and rarely has another program's to put there.
  *
  * 3. clone(3): every process the kernel process makes (its guest's address spaces, its I/O threads) is killed when
  *    the kernel process dies, however it dies. Without it the I/O threads of Debian's 6.1 outlive a SIGKILL.
@@ -77,6 +79,22 @@ ssize_t getrandom(void *buffer, size_t length, unsigned flags)
 
 static size_t host_xstate_size; /* what the host says a whole register set is; 0 = not known yet */
 
+/* What the stopped process `pid` has in its registers, as it was read; pid 0: not known. */
+static struct {
+	pid_t pid;
+	size_t length;
+	unsigned char registers[XSTATE_MAX];
+} held;
+
+static void hold(pid_t pid, const struct iovec *read)
+{
+	held.pid = read->iov_len <= sizeof held.registers ? pid : 0;
+	if (held.pid) {
+		held.length = read->iov_len;
+		memcpy(held.registers, read->iov_base, read->iov_len);
+	}
+}
+
 long ptrace(enum __ptrace_request request, ...)
 {
 	static long (*next)(enum __ptrace_request, ...);
@@ -90,10 +108,32 @@ long ptrace(enum __ptrace_request request, ...)
 	if (!next)
 		next = (long (*)(enum __ptrace_request, ...))dlsym(RTLD_NEXT, "ptrace");
 
-	if (request != PTRACE_SETREGSET || (uintptr_t)address != NT_X86_XSTATE)
+	switch ((int)request) {
+	case PTRACE_GETREGSET:
+	case PTRACE_SETREGSET:
+		if ((uintptr_t)address == NT_X86_XSTATE)
+			break;
 		return next(request, pid, address, data);
+	case PTRACE_GETREGS:
+	case PTRACE_SETREGS:
+	case PTRACE_GETSIGINFO:
+		return next(request, pid, address, data);
+	default: /* it may run on */
+		if (held.pid == pid)
+			held.pid = 0;
+		return next(request, pid, address, data);
+	}
 
 	struct iovec *given = data;
+	if (request == PTRACE_GETREGSET) {
+		long result = next(request, pid, address, data);
+		if (result == 0)
+			hold(pid, given);
+		return result;
+	}
+	if (held.pid == pid && held.length == given->iov_len && !memcmp(held.registers, given->iov_base, held.length))
+		return 0;
+	held.pid = 0;
 	if (!host_xstate_size) {
 		struct iovec all = { whole, sizeof whole };
 		if (next(PTRACE_GETREGSET, pid, address, &all) == 0)

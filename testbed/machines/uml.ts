@@ -106,7 +106,8 @@ export class Uml implements Machine {
         needed: [path.dirname(path.dirname(node)), path.dirname(path.resolve(agent)), ...(existsSync(modules) ? [realpathSync(modules)] : [])].filter((folder) => inGuest(folder) === folder),
         modules: kernel.modulesFolder === null ? null : { folder: kernel.modulesFolder, names: needsOf(request.plan).flatMap((need) => need.modules) },
         // One thread: V8's helper threads would spin for each other, which never ends on a guest's one processor in virtual time.
-        command: [node, '--single-threaded', inGuest(agent), '--raw', guestRaw, '--clock', request.clock, '--tag', request.tag, '--hosts', request.hosts],
+        // The pool they would be in is Node's own and is started all the same: with one thread.
+        command: [node, '--single-threaded', '--v8-pool-size=1', inGuest(agent), '--raw', guestRaw, '--clock', request.clock, '--tag', request.tag, '--hosts', request.hosts],
       });
       const limitMs = this.#options.watchdogMs ?? defaultWatchdogMs;
       const watched = watch(raw, lines, limitMs, () => { guest.kill(); });
