@@ -5,7 +5,7 @@
 
 import { closeSync, existsSync, mkdirSync, openSync, readdirSync, rmdirSync, unlinkSync } from 'node:fs';
 import { UserError } from '../errors.js';
-import { unmountAll } from '../journal/clean.js';
+import { isMounted, unmountAll, unmountUnused } from '../journal/clean.js';
 import type { Journal } from '../journal/journal.js';
 import { close, mount, SystemError, unshare } from '../linux/libc.js';
 import type { Hosts, NodeName } from './hosts.js';
@@ -13,6 +13,7 @@ import { here, openNamespace, type ThreadNamespace, threadNamespace } from './th
 
 const CLONE_NEWNET = 0x40000000;
 const MS_BIND = 4096;
+const MS_PRIVATE = 1 << 18;
 export const netnsFolder = '/run/netns';
 
 interface Made { readonly path: string; readonly fd: number; readonly journalId: number | undefined }
@@ -25,6 +26,7 @@ export function netnsHosts(tag: string, journal: Journal | null, thread: ThreadN
   const made = new Map<string, Made>();
   const pending = new Map<string, number>();
   let folderId: number | undefined;
+  let mountId: number | undefined;
   let madeFolder = false;
 
   const pathOf = ({ netns }: NodeName): string => `${netnsFolder}/${tag}-${netns}`;
@@ -56,6 +58,13 @@ export function netnsHosts(tag: string, journal: Journal | null, thread: ThreadN
         mkdirSync(netnsFolder, { mode: 0o755 });
         madeFolder = true;
       }
+      // Where the folder is no mount, the first `ip netns add` of anybody mounts it on itself, with all that is in it: what we mounted would then be below
+      // and could not be unmounted. Done before by us, ip leaves it as it is.
+      if (journal !== null && !isMounted(netnsFolder)) {
+        mountId = journal.add({ kind: 'unused-mount', path: netnsFolder })[0];
+        mount(netnsFolder, netnsFolder, 'none', MS_BIND, null);
+        mount('none', netnsFolder, 'none', MS_PRIVATE, null);
+      }
       for (const node of nodes) {
         if (existsSync(pathOf(node))) throw new UserError(`the network namespace ${tag}-${node.netns} of ${node.node} is there already; run testbed clean, or end the run that uses it`);
       }
@@ -84,6 +93,10 @@ export function netnsHosts(tag: string, journal: Journal | null, thread: ThreadN
       made.clear();
       pending.clear();
       journal?.removed(...ids);
+      // Also when another run mounted it, which has ended since.
+      if (journal !== null) unmountUnused(netnsFolder);
+      if (mountId !== undefined) journal?.removed(mountId);
+      mountId = undefined;
       if (madeFolder && existsSync(netnsFolder) && readdirSync(netnsFolder).length === 0) rmdirSync(netnsFolder);
       if (folderId !== undefined) journal?.removed(folderId);
       madeFolder = false;

@@ -37,6 +37,19 @@ export function unmountAll(path: string): void {
   }
 }
 
+export const isMounted = (path: string): boolean => mountPoints().has(path);
+/** Whether a folder is a mount of its own that is not shared with other mount namespaces (mountinfo's optional fields say so). */
+export function isPrivateMount(path: string): boolean {
+  const last = readFileSync('/proc/self/mountinfo', 'utf8').split('\n').map((line) => line.split(' ')).findLast((fields) => fields[4] === path);
+  return last !== undefined && !last.slice(6, last.indexOf('-')).some((field) => field.startsWith('shared:'));
+}
+/** Unmounts a folder that was mounted on itself, unless something is in it or somebody shares it. @returns whether it was there to unmount */
+export function unmountUnused(path: string, dryRun = false): boolean {
+  if (!existsSync(path) || readdirSync(path).length > 0 || !isPrivateMount(path)) return false;
+  if (!dryRun) umount2(path, MNT_DETACH);
+  return true;
+}
+
 /** Processes of the run: those in the journal, those that carry its tag, those in its namespaces. */
 function processesOf(journal: ReadJournal, sameBoot: boolean): ProcessId[] {
   if (!sameBoot) return [];
@@ -123,6 +136,7 @@ function remove(entry: JournalEntry, sameBoot: boolean, dryRun: boolean): string
       if (!dryRun) unmountAll(entry.path);
       return `mount ${entry.path}`;
     }
+    case 'unused-mount': return sameBoot && unmountUnused(entry.path, dryRun) ? `mount ${entry.path}` : undefined;
     case 'folder': case 'file': {
       if (!existsSync(entry.path)) return undefined;
       if (!dryRun) rmSync(entry.path, { recursive: entry.kind === 'folder', force: true });

@@ -26,6 +26,8 @@ export type JournalEntry =
   /** A folder that must only go if it is empty and was not there before. */
   | { readonly kind: 'empty-folder'; readonly path: string }
   | { readonly kind: 'file'; readonly path: string }
+  /** A folder mounted on itself: unmounted when nothing is in it and nobody shares it. */
+  | { readonly kind: 'unused-mount'; readonly path: string }
   | { readonly kind: 'mount'; readonly path: string }
   /** A policy routing rule, by the words `ip rule del` takes after the family; they hold a table number of our own. In the network namespace `netns` (`net:[…]`). */
   | { readonly kind: 'rule'; readonly family: 4 | 6; readonly words: readonly string[]; readonly netns: string }

@@ -182,6 +182,43 @@ describe('a run', function () {
       assert.deepEqual(withoutJournalFolder(host.state()), withoutJournalFolder(before));
     });
 
+    describe('where nobody has used ip netns before', () => {
+      beforeEach(async () => {
+        host.end();
+        host = await PrivateHost.create();
+      });
+      const goOn = async (): Promise<Started> => {
+        const started = start();
+        await eventually('traffic', () => moments[2]!.reached(started, place.path('out')) || started.child.exitCode !== null);
+        return started;
+      };
+
+      for (const [how, pattern, signal] of [['is ended by SIGINT', orchestrator, 'SIGINT'], ['has its agent killed with -9, after clean', agent, 'SIGKILL']] as const) {
+        it(`that ${how} leaves the machine as it was`, async () => {
+          const before = host.state();
+          const started = await goOn();
+          process.kill(processOf(pattern), signal);
+          assert.notEqual((await started.ended).code, 0);
+          if (signal === 'SIGKILL') assert.equal((await place.testbed(['clean'], { under: host.under })).code, 0);
+          assert.deepEqual(withoutJournalFolder(host.state()), withoutJournalFolder(before));
+        });
+
+        it(`that ${how} removes all that is its own when somebody does in its middle`, async () => {
+          const started = await goOn();
+          host.run('ip', 'netns', 'add', 'other');
+          process.kill(processOf(pattern), signal);
+          const { code, stderr } = await started.ended;
+          assert.equal(code, signal === 'SIGINT' ? 130 : 1, stderr);
+          const { stdout } = await place.testbed(['clean'], { under: host.under });
+          assert.doesNotMatch(stdout, /could not/);
+          assert.deepEqual(host.state().namespaces, ['other']);
+          host.run('ip', 'netns', 'exec', 'other', 'true');
+          host.run('ip', 'netns', 'delete', 'other');
+          assert.deepEqual(host.state().namespaces, []);
+        });
+      }
+    });
+
     it('leaves the machine as it was when it goes to its end, and clean leaves a run alone that is going', async () => {
       const before = host.state();
       const started = start();

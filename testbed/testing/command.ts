@@ -142,6 +142,12 @@ export function runJson(runDir: string): RunJson {
 }
 export const rulesOf = (runDir: string, level?: string): string[] => [...new Set(runJson(runDir).findings.filter((finding) => level === undefined || finding.level === level).map(({ rule }) => rule))];
 
+/** Network namespaces of a run in real time that are on this machine now: their names begin with its tag (run/execute.ts), which its folder's name ends with. */
+export function namespacesOf(runDir: string): string[] {
+  const end = path.basename(runDir).replace(/[^a-z0-9]/g, '').slice(-6);
+  return fs.existsSync('/run/netns') ? fs.readdirSync('/run/netns').filter((name) => name.slice(2).startsWith(`${end}-`)) : [];
+}
+
 /** SHA-256 of metrics.json and every record table, by name. */
 export function digests(runDir: string): Record<string, string> {
   const names = fs.readdirSync(runDir).filter((name) => name === 'metrics.json' || name.endsWith('.parquet')).sort();

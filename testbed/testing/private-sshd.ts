@@ -23,23 +23,33 @@ const freePort = (): Promise<number> => new Promise((resolve) => {
 export class PrivateSshd {
   #server: ChildProcess | undefined;
 
-  private constructor(private readonly folder: string, readonly port: number) {}
+  private constructor(private readonly folder: string, readonly port: number, private readonly homeBytes: number | undefined) {}
 
   /**
    * Makes the keys `host`, `user` (let in) and `other` (not) in the folder and starts to listen.
    * @param environment of everything that is started there
+   * @param homeBytes a disk of that size, which only it sees, for what is stored in the home folder there; its owner's home folder unless told
    */
-  static async start(folder: string, environment: Readonly<Record<string, string>> = {}): Promise<PrivateSshd> {
-    const sshd = new PrivateSshd(folder, await freePort());
+  static async start(folder: string, { environment = {}, homeBytes }: { readonly environment?: Readonly<Record<string, string>>; readonly homeBytes?: number } = {}): Promise<PrivateSshd> {
+    const sshd = new PrivateSshd(folder, await freePort(), homeBytes);
+    if (homeBytes !== undefined) fs.mkdirSync(sshd.#home);
     fs.mkdirSync('/run/sshd', { recursive: true });
     for (const name of ['host', 'user', 'other']) execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', path.join(folder, name)]);
     fs.writeFileSync(path.join(folder, 'sshd.conf'), [`Port ${sshd.port}`, 'ListenAddress 127.0.0.1', `HostKey ${path.join(folder, 'host')}`, `AuthorizedKeysFile ${path.join(folder, 'user.pub')}`, 'StrictModes no', 'PidFile none',
-      'PasswordAuthentication no', 'KbdInteractiveAuthentication no', 'UsePAM no', 'PermitRootLogin yes', 'Subsystem sftp internal-sftp',
+      'PasswordAuthentication no', 'KbdInteractiveAuthentication no', 'UsePAM no', 'PermitRootLogin yes', `Subsystem sftp internal-sftp${homeBytes === undefined ? '' : ` -d ${sshd.#home}`}`,
       ...(Object.keys(environment).length > 0 ? [`SetEnv ${Object.entries(environment).map(([name, value]) => `${name}=${value}`).join(' ')}`] : []), ''].join('\n'));
     await sshd.listen();
     return sshd;
   }
 
+  /** As it is called there. */
+  get #home(): string {
+    return path.join(this.folder, 'disk');
+  }
+  /** The home folder of `homeBytes`, seen from here. */
+  get home(): string {
+    return `/proc/${this.#server!.pid}/root${this.#home}`;
+  }
   /** `user@127.0.0.1:port` */
   get target(): string {
     return `${os.userInfo().username}@127.0.0.1:${this.port}`;
@@ -55,7 +65,10 @@ export class PrivateSshd {
 
   /** Starts to listen, again after `cutOff`. */
   async listen(): Promise<void> {
-    this.#server = spawn(findProgram('sshd')!, ['-D', '-e', '-f', path.join(this.folder, 'sshd.conf')], { stdio: 'ignore' });
+    const words = [findProgram('sshd')!, '-D', '-e', '-f', path.join(this.folder, 'sshd.conf')];
+    const withDisk = ['unshare', '--mount', 'sh', '-c', 'size=$1 home=$2; shift 2; mount -t tmpfs -o "size=$size" tmpfs "$home" && exec "$@"', 'sh', String(this.homeBytes), this.#home, ...words];
+    const [program, ...rest] = this.homeBytes === undefined ? words : withDisk;
+    this.#server = spawn(program!, rest, { stdio: 'ignore' });
     await eventually('sshd listens', () => {
       try {
         execFileSync('ssh-keyscan', ['-T', '2', '-p', String(this.port), '127.0.0.1'], { stdio: ['ignore', 'pipe', 'ignore'] });

@@ -28,7 +28,7 @@ describe('hosts in containers on a machine by ssh', function () {
     const reason = noSshd() ?? noEngine() ?? (await private_.start());
     if (reason !== null) skip(this, reason);
     place = new Place();
-    server = await PrivateSshd.start(place.folder, { DOCKER_HOST: private_.host });
+    server = await PrivateSshd.start(place.folder, { environment: { DOCKER_HOST: private_.host } });
     place.write('home/.ssh/known_hosts', server.known());
     place.write('testbed.config.yaml', `machines:\n  there: { ssh: "${server.target}", key: ${server.key()}, hosts: docker }\n`);
     place.write('short.yaml', scenario(2));

@@ -5,7 +5,8 @@
  *     ~/.cache/testbed/remote/<id>/raw/      as on any machine (records/raw.ts)
  *     ~/.cache/testbed/remote/<id>/run.sh    what runs
  *     ~/.cache/testbed/remote/<id>/pid       its process
- *     ~/.cache/testbed/remote/<id>/status    the agent's exit code, once everything is over
+ *     ~/.cache/testbed/remote/<id>/reserve   room kept for the next one, should the disk fill up meanwhile
+ *     ~/.cache/testbed/remote/<id>/status    once everything is over: the agent's exit code, and `full` if the disk then was
  *
  * remote.json in the run folder here says where that is, so that `testbed fetch` finds it later.
  */
@@ -46,6 +47,10 @@ export const forgetRemoteRun = (runDir: string): void => { rmSync(path.join(runD
 /** Time a run may take there beyond its own, s: set-up, draining, take-down. Then it is ended, whoever still listens. */
 export const deadManS = (plan: Plan): number => Math.ceil((plan.warmupNs + plan.durationNs) / 1e9) + 180;
 
+const reserveBytes = 256 * 1024;
+/** Less room than this is none. */
+const leastRoomBytes = 64 * 1024;
+
 function script(run: RemoteRun, limitS: number, agentArguments: readonly string[]): string {
   const program = run.command.map(quote).join(' ');
   return `#!/bin/sh
@@ -57,9 +62,11 @@ child=$!
 trap 'kill -TERM "$child" 2>/dev/null' TERM HUP INT
 wait "$child"; code=$?
 while kill -0 "$child" 2>/dev/null; do wait "$child"; code=$?; done
+full=
+head -c ${leastRoomBytes} /dev/zero >room 2>/dev/null || full=full
+rm -f room reserve
 ${program} clean >clean.json 2>&1
-echo "$code" >status.part
-mv status.part status
+echo "$code $full" >status.part && mv status.part status
 `;
 }
 
@@ -67,27 +74,42 @@ mv status.part status
 export async function startRemote(connection: Connection, program: RemoteProgram, id: string, plan: Plan, runDir: string, options: { readonly tag: string; readonly hosts: string; readonly limitS?: number }): Promise<RemoteRun> {
   const folder = path.posix.join(program.cache, 'remote', id);
   const run: RemoteRun = { schema: 1, target: connection.target, folder, command: program.command };
-  await must(connection, ['mkdir', '-p', path.posix.join(folder, 'raw')]);
-  writeJsonAtomically(path.join(runDir, remoteJson), run);
   const raw = path.posix.join(folder, 'raw');
   try {
+    await must(connection, ['mkdir', '-p', raw]);
+    await must(connection, ['dd', 'if=/dev/zero', `of=${path.posix.join(folder, 'reserve')}`, `bs=${reserveBytes}`, 'count=1', 'status=none']);
     await connection.write(path.posix.join(raw, 'plan.json'), readFileSync(path.join(runDir, 'raw', 'plan.json')));
     await connection.write(path.posix.join(folder, 'run.sh'), script(run, options.limitS ?? deadManS(plan), ['--raw', raw, '--clock', 'real', '--tag', options.tag, '--hosts', options.hosts, '--mode', 'local']), 0o755);
+    // Before it starts: should we not get to know whether it did, fetch looks.
+    writeJsonAtomically(path.join(runDir, remoteJson), run);
+    await must(connection, ['sh', '-c', 'setsid nohup sh "$1" >/dev/null 2>&1 </dev/null &', 'start', path.posix.join(folder, 'run.sh')]);
   } catch (error) {
+    if (!connection.lost) {
+      await connection.exec(['rm', '-rf', folder]);
+      forgetRemoteRun(runDir);
+    }
     if (error instanceof UserError) throw error;
     throw new UserError(`${formatTarget(connection.target)}: the plan cannot be written to ${folder}: ${(error as Error).message}. Is its disk full?`, 3);
   }
-  await must(connection, ['sh', '-c', 'setsid nohup sh "$1" >/dev/null 2>&1 </dev/null &', 'start', path.posix.join(folder, 'run.sh')]);
   return run;
 }
 
-/** The agent's exit code, or null while it runs. `dead`: it neither runs nor ended properly (the machine was restarted, or it was killed). */
-export async function remoteStatus(connection: Connection, run: RemoteRun): Promise<{ readonly code: number | null; readonly dead: boolean }> {
-  const said = await connection.exec(['sh', '-c', 'cd "$1" 2>/dev/null || { echo gone; exit; }; if [ -e status ]; then cat status; elif [ ! -e pid ]; then echo starting; elif kill -0 "$(cat pid)" 2>/dev/null; then echo running; elif [ -e status ]; then cat status; else echo dead; fi', 'status', run.folder]);
+export interface RemoteStatus {
+  /** The agent's exit code; null while it runs. */
+  readonly code: number | null;
+  /** It neither runs nor ended properly: it was never started, or it was killed, or the machine was restarted. */
+  readonly dead: boolean;
+  /** The disk there had no room when it ended. */
+  readonly full: boolean;
+}
+
+export async function remoteStatus(connection: Connection, run: RemoteRun): Promise<RemoteStatus> {
+  const said = await connection.exec(['sh', '-c', 'cd "$1" 2>/dev/null || { echo gone; exit; }; if [ -e status ]; then cat status; elif [ ! -e pid ]; then if [ -n "$(find run.sh -mmin -2 2>/dev/null)" ]; then echo starting; else echo dead; fi; elif kill -0 "$(cat pid)" 2>/dev/null; then echo running; elif [ -e status ]; then cat status; else echo dead; fi', 'status', run.folder]);
   const text = said.stdout.trim();
-  if (/^\d+$/.test(text)) return { code: Number(text), dead: false };
+  const ended = /^(\d+)( full)?$/.exec(text);
+  if (ended) return { code: Number(ended[1]), dead: false, full: ended[2] !== undefined };
   if (text === 'gone') throw new UserError(`${formatTarget(run.target)} has no ${run.folder} any more: its records are lost, or were brought before`, 3);
-  return { code: null, dead: text === 'dead' };
+  return { code: null, dead: text === 'dead', full: false };
 }
 
 /** Asks the run to end; its records stay, its traces are removed. */

@@ -14,7 +14,7 @@ import type { CleanReport } from '../../journal/clean.js';
 import type { HostsKind, Missing, RunOutcome, RunRequest } from '../machine.js';
 import { AgentLines } from '../tail.js';
 import { Connection, ConnectionLost } from './connection.js';
-import { bringLines, bringRecords, deadManS, endRemote, forgetRemoteRun, remoteStatus, startRemote, type RemoteRun } from './remote-run.js';
+import { bringLines, bringRecords, deadManS, endRemote, forgetRemoteRun, readRemoteRun, remoteStatus, startRemote, type RemoteRun } from './remote-run.js';
 import { must, ship } from './ship.js';
 import { formatTarget, type SshTarget } from './target.js';
 
@@ -67,13 +67,15 @@ export const cleanRemote = (target: SshTarget, dryRun: boolean): Promise<CleanRe
 
 export async function runRemote(target: SshTarget, request: RunRequest, options: SshOptions): Promise<RunOutcome> {
   const { plan, runDir, tag, hosts, signal } = request;
-  let connection: Connection;
+  let connection: Connection | undefined;
   let run: RemoteRun;
   try {
     connection = await Connection.open(target);
     const program = await ship(connection);
     run = await startRemote(connection, program, `${path.basename(runDir).replace(/[^A-Za-z0-9._-]/g, '-')}-${tag}`, plan, runDir, { tag, hosts, limitS: options.limitS ?? deadManS(plan) });
   } catch (error) {
+    connection?.close();
+    if (error instanceof ConnectionLost && readRemoteRun(runDir) !== null) return { status: 'failed', error: `${error.message}. Whether the run started there is not known: testbed fetch ${runDir} brings what there is` };
     if (error instanceof UserError) return { status: 'failed', error: error.message };
     throw error;
   }
@@ -85,7 +87,7 @@ export interface FollowOptions extends SshOptions {
   readonly onLine: RunRequest['onLine'];
 }
 
-/** Follows a run there to its end and brings its records. Used by `testbed run`, and again by `testbed fetch`. */
+/** Follows a run there to its end and brings its records; closes the connection. Used by `testbed run`, and again by `testbed fetch`. */
 export async function follow(run: RemoteRun, runDir: string, connection: Connection, options: FollowOptions): Promise<RunOutcome> {
   const raw = path.join(runDir, 'raw');
   const lines = new AgentLines(path.join(raw, 'agent.jsonl'), options.onLine);
@@ -102,7 +104,7 @@ export async function follow(run: RemoteRun, runDir: string, connection: Connect
         }
         await bringLines(connection, run, raw);
         lines.read();
-        const { code, dead } = await remoteStatus(connection, run);
+        const { code, dead, full } = await remoteStatus(connection, run);
         left = attempts;
         if (code === null && !dead) {
           await sleep(pollMs);
@@ -111,12 +113,11 @@ export async function follow(run: RemoteRun, runDir: string, connection: Connect
         await bringRecords(connection, run, runDir);
         forgetRemoteRun(runDir);
         lines.read();
-        connection.close();
         if (code === 0) return { status: 'complete' };
         if (options.signal.aborted || code === 130) return { status: 'aborted' };
         const log = path.join(raw, 'console.log');
         const at = lines.count > 0 ? ` (at ${(lines.lastNs / 1e9).toFixed(1)} s of the run)` : '';
-        const how = lines.failure ?? (dead ? `the agent there is gone${at}: killed, or the machine was restarted; what it left is removed by: testbed clean --machine ${name}`
+        const how = full ? `the disk there that holds ${run.folder} is full: records are cut off${at}. Free some space there, then run again` : lines.failure ?? (dead ? `the agent there is gone${at}: killed, or the machine was restarted; what it left is removed by: testbed clean --machine ${name}`
           : code === 124 || code === 137 ? `the run took longer than it may there and was ended${at}`
           : `the agent failed with exit code ${code}${at}`);
         return { status: 'failed', error: `${name}: ${how}${hasText(log) ? `; log: ${log}` : ''}` };
@@ -138,6 +139,7 @@ export async function follow(run: RemoteRun, runDir: string, connection: Connect
     if (error instanceof UserError) return { status: 'failed', error: error.message };
     throw error;
   } finally {
+    connection.close();
     lines.close();
   }
 }

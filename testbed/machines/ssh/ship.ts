@@ -81,7 +81,9 @@ export async function ship(connection: Connection): Promise<RemoteProgram> {
 export async function must(connection: Connection, words: readonly string[], input?: Buffer): Promise<string> {
   const { code, stdout, stderr } = await connection.exec(words, input);
   if (code === 0) return stdout;
-  const full = /No space left|Disk quota/.test(stderr) ? ' Free some space on its disk.' : '';
   const lines = stderr.trim().split('\n').filter((line) => line !== '');
-  throw new UserError(`${formatTarget(connection.target)}: ${path.posix.basename(words[0]!)} failed: ${lines.findLast((line) => /Error: /.test(line)) ?? lines.at(-1) ?? `exit code ${code}`}.${full}`, 3);
+  // tar says last that something was wrong, and what it was before.
+  const full = lines.find((line) => /No space left|Disk quota/.test(line));
+  const said = full ?? lines.findLast((line) => /Error: /.test(line)) ?? lines.at(-1) ?? `exit code ${code}`;
+  throw new UserError(`${formatTarget(connection.target)}: ${path.posix.basename(words[0]!)} failed: ${said}.${full === undefined ? '' : ' Free some space on its disk.'}`, 3);
 }

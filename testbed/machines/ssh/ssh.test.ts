@@ -4,9 +4,10 @@ import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
-import { assertWentThrough, eventually, Place, runJson, skip, type Ended } from '../../testing/command.js';
+import { assertWentThrough, eventually, namespacesOf, Place, runJson, skip, type Ended } from '../../testing/command.js';
 import type { Plan } from '../../plan/plan.js';
 import { mayUseNamespaces } from '../local.js';
+import type { ExecuteResult } from '../../run/execute.js';
 import { noSshd, PrivateSshd } from '../../testing/private-sshd.js';
 import { readRemoteRun } from './remote-run.js';
 
@@ -51,7 +52,6 @@ describe('the machine ssh', function () {
 
   const home = (name = 'home'): Record<string, string> => ({ HOME: place.path(name), TESTBED_CACHE: process.env['TESTBED_CACHE'] ?? path.join(os.homedir(), '.cache', 'testbed') });
   const run = (machine: string, file: string, out: string, env = home()): Promise<Ended> => place.testbed(['run', place.path(file), '--machine', machine, '--out', place.path(out), '--no-report'], { env });
-  const namespaces = (): string[] => (fs.existsSync('/run/netns') ? fs.readdirSync('/run/netns') : []);
 
   it('tells what the machine there has', async () => {
     const { code, stdout, stderr } = await place.testbed(['doctor', '--machine', 'loop', '--json'], { env: home() });
@@ -61,7 +61,6 @@ describe('the machine ssh', function () {
   });
 
   it('runs a plan there and brings every record back, leaving nothing behind', async () => {
-    const before = namespaces();
     const ended = await run('loop', 'short.yaml', 'out');
     assert.match(ended.stdout, /bulk/);
     const dir = place.run('out');
@@ -70,7 +69,7 @@ describe('the machine ssh', function () {
     assert.deepEqual([machine, kernel?.release], [`ssh://${os.userInfo().username}@127.0.0.1:${port}`, os.release()]);
     const metrics = JSON.parse(fs.readFileSync(path.join(dir, 'metrics.json'), 'utf8')) as { bottlenecks: { BL: { utilisation: number } } };
     assert.ok(metrics.bottlenecks.BL.utilisation > 0.5, JSON.stringify(metrics.bottlenecks.BL.utilisation));
-    assert.deepEqual(namespaces(), before);
+    assert.deepEqual(namespacesOf(dir), []);
     assert.equal(readRemoteRun(dir), null, 'nothing waits there');
     assert.deepEqual(fs.readdirSync(path.join(os.userInfo().homedir, '.cache', 'testbed', 'remote')), []);
   });
@@ -126,19 +125,17 @@ describe('the machine ssh', function () {
   });
 
   it('ended by SIGINT keeps what was recorded and ends the run there', async () => {
-    const before = namespaces();
     const started = place.start(['run', place.path('long.yaml'), '--machine', 'loop', '--out', place.path('stopped'), '--no-report'], { env: home() });
-    await eventually('traffic', () => agentText(place, 'stopped').includes('"phase":"traffic"') || started.child.exitCode !== null);
+    await eventually('traffic', () => inTrafficBelow(place, 'stopped') || started.child.exitCode !== null);
     started.child.kill('SIGINT');
     assert.equal((await started.ended).code, 130, started.output());
     assert.equal(runJson(place.run('stopped')).status, 'incomplete');
-    assert.deepEqual(namespaces(), before);
+    assert.deepEqual(namespacesOf(place.run('stopped')), []);
   });
 
   it('whose connection is lost goes on there, and fetch brings it whole', async () => {
-    const before = namespaces();
     const started = place.start(['run', place.path('long.yaml'), '--machine', 'loop', '--out', place.path('lost'), '--no-report'], { env: { ...home(), TESTBED_SSH_ATTEMPTS: '1' } });
-    await eventually('traffic', () => agentText(place, 'lost').includes('"phase":"traffic"') || started.child.exitCode !== null);
+    await eventually('traffic', () => inTrafficBelow(place, 'lost') || started.child.exitCode !== null);
     await server.cutOff();
     const { code, stderr } = await started.ended;
     assert.equal(code, 1, stderr);
@@ -150,33 +147,54 @@ describe('the machine ssh', function () {
     const fetched = await place.testbed(['fetch', dir, '--no-report'], { env: home() });
     assertWentThrough(dir, fetched);
     assert.ok(fs.existsSync(path.join(dir, 'metrics.json')));
-    assert.deepEqual(namespaces(), before);
+    assert.deepEqual(namespacesOf(dir), []);
     const again = await place.testbed(['fetch', dir], { env: home() });
     assert.equal(again.code, 1);
     assert.match(again.stderr, /nothing to bring/);
   });
 
-  it('ends a run that takes longer than it may, although nobody listens', async () => {
+  /** With a dead-man timer that ends it in the middle. */
+  async function runTooLong(onTraffic: () => void): Promise<{ readonly result: ExecuteResult; readonly dir: string }> {
     const { Ssh } = await import('./ssh.js');
     const { compiled, runPlan } = await import('../../rules/altered.js');
-    const plan = compiled(place, scenario(12), 'real');
-    const before = namespaces();
     const kept = process.env['HOME'];
     process.env['HOME'] = place.path('home');
+    let dir = '';
     try {
-      const machine = new Ssh({ user: os.userInfo().username, host: '127.0.0.1', port, key: place.path('user') }, { limitS: 4 });
-      const result = await runPlan(place, plan, { opened: machine, clock: 'real' });
-      assert.equal(result.status, 'failed');
-      assert.match(result.error ?? '', /took longer than it may there and was ended|ended early by SIGTERM/);
+      const machine = new Ssh({ user: os.userInfo().username, host: '127.0.0.1', port, key: place.path('user') }, { limitS: 4, attempts: 0 });
+      const result = await runPlan(place, compiled(place, scenario(60), 'real'), { opened: machine, clock: 'real', onFolder: (folder) => { dir = folder; }, onProgress: () => { if (inTraffic(dir)) onTraffic(); } });
+      return { result, dir };
     } finally {
       process.env['HOME'] = kept;
     }
-    assert.deepEqual(namespaces(), before);
+  }
+
+  it('ends a run that takes longer than it may', async () => {
+    const { result, dir } = await runTooLong(() => undefined);
+    assert.equal(result.status, 'failed');
+    assert.match(result.error ?? '', /took longer than it may there and was ended|ended early by SIGTERM/);
+    assert.deepEqual(namespacesOf(dir), []);
+    assert.equal(readRemoteRun(dir), null);
+  });
+
+  it('ends a run that takes longer than it may although nobody listens, removes what it made, and fetch brings what was recorded', async () => {
+    let cut: Promise<void> | undefined;
+    const { result, dir } = await runTooLong(() => { cut ??= server.cutOff(); });
+    await cut;
+    assert.match(result.error ?? '', /goes on there and ends by itself; bring its records with: testbed fetch /);
+    await eventually(() => `its namespaces are gone: ${namespacesOf(dir).join(' ')}`, () => namespacesOf(dir).length === 0);
+    await server.listen();
+    const { code, stdout, stderr } = await place.testbed(['fetch', dir, '--no-report'], { env: home() });
+    assert.equal(code, 1, stderr);
+    assert.match(stdout, /failed: .*(took longer than it may there and was ended|ended early by SIGTERM)/);
+    assert.equal(runJson(dir).status, 'failed');
+    assert.ok(fs.readFileSync(path.join(dir, 'raw', 'agent.jsonl'), 'utf8').includes('"phase":"traffic"'));
+    assert.equal(readRemoteRun(dir), null, 'nothing waits there');
   });
 });
 
-const agentText = (place: Place, out: string): string => {
-  const [dir] = place.runs(out);
-  const file = dir === undefined ? '' : path.join(dir, 'raw', 'agent.jsonl');
-  return fs.existsSync(file) ? fs.readFileSync(file, 'utf8') : '';
+const inTraffic = (dir: string): boolean => {
+  const file = path.join(dir, 'raw', 'agent.jsonl');
+  return fs.existsSync(file) && fs.readFileSync(file, 'utf8').includes('"phase":"traffic"');
 };
+const inTrafficBelow = (place: Place, out: string): boolean => place.runs(out).some(inTraffic);
