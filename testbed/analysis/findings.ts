@@ -79,8 +79,8 @@ function absentClasses(plan: Plan, flows: readonly FlowRecord[], window: Window)
     if (members.length === 0 || members.some((flow) => (flow.tEnd === null || flow.tEnd > window.open) && (flow.tStart ?? flow.plan.startNs) < window.close)) return [];
     return [{
       type: 'finding', level: 'warning', rule: 'class-not-in-window',
-      message: `class ${name} has no flow in the measurement window (${seconds(window.open)} to ${seconds(window.close)}): ${members.length === 1 ? 'its only flow' : `all ${members.length}`} had ended before, so it has no figures. `
-        + 'Start it later, give it more bytes, or use a shorter warm-up.',
+      message: `class ${name} has no figures: ${members.length === 1 ? 'its flow' : `its ${members.length} flows`} had ended before the measurement window (${seconds(window.open)} to ${seconds(window.close)}). `
+        + 'To see it, start it later, give it more bytes, or shorten the warm-up.',
     }];
   });
 }

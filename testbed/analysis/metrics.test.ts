@@ -193,7 +193,7 @@ describe('metrics', function metricsTests() {
     assert.deepEqual(figures(long), [0, 0, null, null, 0]);
     assert.equal(early!.flows, 0);
     assert.deepEqual(findings.map(({ level, rule, message }) => [level, rule, message]), [['warning', 'class-not-in-window',
-      'class early has no flow in the measurement window (1 s to 3 s): its only flow had ended before, so it has no figures. Start it later, give it more bytes, or use a shorter warm-up.']]);
+      'class early has no figures: its flow had ended before the measurement window (1 s to 3 s). To see it, start it later, give it more bytes, or shorten the warm-up.']]);
   });
 
   it('says how many packets were still queued at the end, and leaves them out of the delays', async () => {

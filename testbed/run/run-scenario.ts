@@ -15,7 +15,7 @@ import type { Plan } from '../plan/plan.js';
 import type { QueuePlacement } from '../plan/queue-place.js';
 import type { HostsKind } from '../machines/machine.js';
 import { readRunJson } from '../records/run-json.js';
-import { counted } from '../report/format.js';
+import { counted, formatVaried } from '../report/format.js';
 import { formatTime } from '../units.js';
 import type { InfluxSettings } from '../influx/settings.js';
 import type { InfluxSink } from '../influx/sink.js';
@@ -140,9 +140,7 @@ export async function runPrepared(options: RunScenarioOptions, { scenario, engin
     process.stderr.write(`${pc.red(`${name}${result.status}`)}${result.error ? `: ${withLine(result.error, scenario, plans[index]!)}` : ''}\n`);
     if (result.status === 'invalid') for (const finding of result.findings) if (finding.level === 'invalid') process.stderr.write(`  ${finding.rule}: ${finding.message}\n`);
   }
-  for (const message of new Set(results.flatMap((result) => result?.findings ?? []).filter((finding) => finding.level === 'warning').map((finding) => `${finding.rule}: ${finding.message}`))) {
-    process.stderr.write(`${pc.yellow('warning')} ${message}\n`);
-  }
+  for (const line of warnings(results, plans)) process.stderr.write(`${pc.yellow('warning')} ${line}\n`);
   const judged = expectations?.judgeRuns(scenario, engine.name, plans.map((plan, index) => {
     const result = results[index] ?? null;
     return { varied: plan.varied, seed: plan.seed, runDir: result?.runDir ?? '', status: result?.status ?? null, reason: result === null ? null : whyNotComplete(result) };
@@ -163,6 +161,26 @@ export async function runPrepared(options: RunScenarioOptions, { scenario, engin
 /** In one line, for those who count on the run. */
 export const whyNotComplete = ({ status, findings, error }: ExecuteResult): string | null =>
   (status === 'complete' ? null : error ?? findings.find((finding) => finding.level === status)?.message ?? null);
+
+/** Each warning once; of several runs, with how many it is of, and the varied values where it is not of all. */
+export function warnings(results: readonly (Pick<ExecuteResult, 'findings'> | null)[], plans: readonly Pick<Plan, 'varied'>[]): string[] {
+  const runsOf = new Map<string, number[]>();
+  for (const [index, result] of results.entries()) {
+    for (const { level, rule, message } of result?.findings ?? []) {
+      if (level !== 'warning') continue;
+      const text = `${rule}: ${message}`;
+      const runs = runsOf.get(text) ?? [];
+      if (runs.at(-1) !== index) runs.push(index);
+      runsOf.set(text, runs);
+    }
+  }
+  return [...runsOf].map(([text, runs]) => {
+    if (plans.length === 1) return text;
+    if (runs.length === plans.length) return `${text} (in all ${plans.length} runs)`;
+    const varied = [...new Set(runs.map((index) => formatVaried(plans[index]!.varied)))].filter((values) => values !== '');
+    return `${text} (in ${runs.length} of ${plans.length} runs${varied.length > 0 && varied.length <= 3 ? `: ${varied.join('; ')}` : ''})`;
+  });
+}
 
 /** An error that ends with the place of the scenario it is about, with file and line there. */
 function withLine(error: string, scenario: Scenario, plan: Plan): string {

@@ -74,12 +74,17 @@ export function places(root: DataMap, target: string): readonly Path[] | string 
   }
   const path = parsePath(target);
   if (path === undefined) return `${show(target)} is not a path; expected queue, or a path such as topology.links.BL1.rate or traffic.long.cc`;
+  if (path[0] === 'queue') {
+    const found = queuePlaces(root)[0];
+    return `"queue" stands alone, for the whole queue of every bottleneck link; expected queue, or ${formatPath([...(found ?? ['topology', 'links', 'BL1', 'queue']), ...path.slice(1)])}`;
+  }
   // A key may be new; the map it goes into must be there, or be a section of the file left out so far.
   for (let length = 1; length < path.length; length++) {
     const parent = path.slice(0, length);
     const data = at(root, parent);
     if (data !== undefined && typeof data === 'object' && data !== null) continue;
     if (typeof data === 'string' && parent.at(-1) === 'queue') continue; // shorthand, becomes { kind: … }
+    if (data === undefined && typeof path[length] === 'number') return `there is no list ${formatPath(parent)} to have an entry; expected a whole list, such as ${formatPath(parent)}=[…]`;
     if (data === undefined && length === 1) continue;
     if (data === undefined && parent.join('.') === 'tcp.sysctls') continue;
     const holder = at(root, path.slice(0, length - 1));

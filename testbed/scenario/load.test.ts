@@ -418,6 +418,10 @@ describe('a file that is not a scenario', () => {
     refused(replaced('name: t', `name: ${'t'.repeat(5000)}`), 1, 'name', /a text of 5000 characters is too long; expected at most 1000/);
     loadText(`${good}description: ${'words '.repeat(1000)}\n`, 'x.yaml');
   });
+  it('is told that merge keys are not read, and that one file holds one scenario', () => {
+    refused(good.replace('S: { count: 4, at: R1 }', 'S: &s { count: 4, at: R1 }').replace('D: { count: 4', 'D: { <<: *s, count: 4'), 8, 'topology.hosts.D.<<', /the merge key << is not read here .*an alias such as \*name/);
+    assert.match(problemsOf(`${good}---\n${good}`)[0]!.message, /^is not YAML: there is more than one YAML document \(---\); expected one scenario a file$/);
+  });
   it('is refused when it has tags or keys that are not words', () => {
     assert.ok(problemsOf(`${good}description: !!binary aGVsbG8=\n`).length > 0);
     assert.ok(problemsOf(`${good}? [a, b]\n: c\n`).some((p) => /a key is not a word/.test(p.message)));
@@ -452,7 +456,13 @@ describe('--set', () => {
   it('is refused when it is no setting, reaches nothing, or is not YAML', () => {
     for (const [set, message] of [
       ['rate', /expected path=value/], ['=5', /expected path=value/], ['a..b=1', /is not a path/], ['topology.links.BK.rate=1mbit', /there is no topology\.links\.BK; did you mean "BL"/],
-      ['traffic.bulk.cc=[a', /./], ['__proto__.x=1', /is not a path/], ['topology.routers[7]=R9', /is a list of 2/], ['name.first=x', /name is "t", which has no parts/],
-    ] as const) assert.match(problemsOf(good, [set])[0]!.message, message, set);
+      ['traffic.bulk.cc=[a', /./], ['__proto__.x=1', /is not a path/], ['topology.routers[7]=R9', /is a list of 2/], ['seeds[1]=5', /there is no list seeds to have an entry; expected a whole list, such as seeds=/],
+      ['queue.target=5ms', /"queue" stands alone.*expected queue, or topology\.links\.BL\.queue\.target/], ['name.first=x', /name is "t", which has no parts/], ['topology.links[0]=1', /the name "0" is not accepted/],
+    ] as const) {
+      const [problem] = problemsOf(good, [set]);
+      assert.match(problem!.message, message, set);
+      assert.equal(problem!.file, `--set ${set}`);
+    }
+    assert.ok(problemsOf(good, [`${'x'.repeat(5000)}=1`])[0]!.file.length < 250);
   });
 });

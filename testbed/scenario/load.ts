@@ -56,7 +56,7 @@ export function loadText(text: string, file: string, options: LoadOptions = {}):
   const overlays: Overlay[] = [];
   for (const setting of options.set ?? []) {
     const message = applySetting(root, setting, overlays);
-    if (message !== undefined) found.push({ file: `--set ${setting}`, line: null, field: '', message });
+    if (message !== undefined) found.push({ file: setLabel(setting), line: null, field: '', message });
   }
 
   // The file without `vary`, and what `vary` itself must look like.
@@ -258,7 +258,11 @@ function applySetting(root: DataMap, setting: string, overlays: Overlay[]): stri
   return undefined;
 }
 
-const startsWith = (path: Path, prefix: Path): boolean => prefix.length <= path.length && prefix.every((key, i) => key === path[i]);
+/** The index 0 of `links[0]` and a map's key "0" are one place. */
+const startsWith = (path: Path, prefix: Path): boolean => prefix.length <= path.length && prefix.every((key, i) => String(key) === String(path[i]));
+
+/** A `--set` as the file of a message; what is longer than anyone types is cut. */
+const setLabel = (setting: string): string => `--set ${setting.length <= 200 ? setting : `${setting.slice(0, 200)}…`}`;
 
 /** File, line and field of a problem: those of the value that was written, wherever it was written. */
 function locate(problem: Problem, source: Source, overlays: readonly Overlay[]): Located {
@@ -267,7 +271,7 @@ function locate(problem: Problem, source: Source, overlays: readonly Overlay[]):
   for (let i = overlays.length - 1; i >= 0; i--) {
     const overlay = overlays[i]!;
     if (!startsWith(path, overlay.path)) continue;
-    if ('set' in overlay.from) return { file: `--set ${overlay.from.set}`, line: null, field: formatPath(path), message: problem.message };
+    if ('set' in overlay.from) return { file: setLabel(overlay.from.set), line: null, field: formatPath(path), message: problem.message };
     path = [...overlay.from.vary, ...path.slice(overlay.path.length)];
   }
   for (let length = path.length; length >= 0; length--) {

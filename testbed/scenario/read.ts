@@ -117,7 +117,7 @@ export function parseYaml(text: string, file: string): Source {
       const line = lineOf(e.pos[0]);
       const tabbed = tab && /^\s*\t/.test(text.split('\n')[line - 1] ?? '');
       const help = tabbed ? advice['TAB_AS_INDENT'] : advice[e.code];
-      return { file, line, field: '', message: `is not YAML: ${help ? `${help} (${undisguise(e.message)})` : undisguise(e.message)}` };
+      return { file, line, field: '', message: `is not YAML: ${help ? `${help}${e.code === 'MULTIPLE_DOCS' ? '' : ` (${undisguise(e.message)})`}` : undisguise(e.message)}` };
     }));
   }
 
@@ -185,6 +185,10 @@ export function parseYaml(text: string, file: string): Source {
       const key = typeof keyValue === 'string' ? undisguise(keyValue) : String(keyValue);
       if (key === '__proto__') {
         problems.push({ path: [...path, key], line: keyLine, message: 'this key is not known here' });
+        continue;
+      }
+      if (key === '<<') {
+        problems.push({ path: [...path, key], line: keyLine, message: 'the merge key << is not read here (YAML 1.2 has none); expected the keys themselves, or an alias such as *name for a whole value' });
         continue;
       }
       if (Object.hasOwn(map, key)) {
