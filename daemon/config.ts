@@ -4,6 +4,7 @@
  */
 
 import type { PlanDirection, PlanEvent, PlanFlow, PlanProbe } from '../testbed/plan/plan.js';
+import type { WatchedDevice } from './device-watch.js';
 
 export interface DaemonDirection {
   readonly direction: PlanDirection;
@@ -21,6 +22,8 @@ export interface DaemonConfig {
   readonly port: 'packet' | 'tun';
   /** For `tun`: names of the devices to make. */
   readonly tuns: readonly string[];
+  /** Devices without which it is of no use: it ends when one of them is gone. */
+  readonly watch: readonly WatchedDevice[];
   readonly clock: 'virtual' | 'real';
   readonly seed: number;
   readonly directions: readonly DaemonDirection[];

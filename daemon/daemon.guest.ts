@@ -53,7 +53,7 @@ function put(fd: number, frame: Buffer): number {
 
 async function withDaemon<T>(forward: Partial<PlanDirection>, call: (send: number, receive: number, daemon: DaemonProcess) => T | Promise<T>, events: readonly PlanEvent[] = []): Promise<{ value: T; summary: DaemonSummary }> {
   const config: DaemonConfig = {
-    schema: 1, port: 'packet', tuns: [], clock: 'virtual', seed: 3, events, records: null, statisticsNs: null, spinNs: 0, memoryBytes: 64 << 20,
+    schema: 1, port: 'packet', tuns: [], watch: [], clock: 'virtual', seed: 3, events, records: null, statisticsNs: null, spinNs: 0, memoryBytes: 64 << 20,
     directions: [
       { direction: direction('there', forward), mtuBytes, in: 20, out: 21, record: false },
       { direction: direction('back'), mtuBytes, in: 21, out: 20, record: false },

@@ -14,8 +14,10 @@ import { PacketReader } from '../collectors/packet-reader.js';
 import { Actor, before, EventQueue } from '../simulator/events.js';
 import { hash32 } from '../simulator/random.js';
 import { Lateness } from '../testbed/agent/loop.js';
+import { UserError } from '../testbed/errors.js';
 import { CLOCK_MONOTONIC, clockNs, stable, SystemError, trySchedSetscheduler } from '../testbed/linux/libc.js';
 import type { DaemonConfig, DaemonLine, DaemonStatistics } from './config.js';
+import { DeviceWatch, type WatchedDevice } from './device-watch.js';
 import { Link } from './link.js';
 import { readPacket } from './packet.js';
 import type { Port } from './port.js';
@@ -60,6 +62,9 @@ export class PacketLoop {
   private statisticsNs: number;
   private readonly real: boolean;
   private readonly pollfds: Buffer;
+  private readonly watch: DeviceWatch | null;
+  /** Descriptors polled in any case: control, and the watch. */
+  private readonly first: number;
   private readonly timeout = stable(16);
   private readonly timeoutWords = new Uint32Array(this.timeout.buffer);
   private commands = '';
@@ -72,8 +77,11 @@ export class PacketLoop {
     this.events.run(this.nowNs);
     this.links = config.directions.map((direction) => new Link(this.events, this.pool, direction, config.seed, this.send));
     config.directions.forEach((direction, i) => { this.byIn.set(direction.in, this.links[i]!); });
-    this.pollfds = stable(8 * (1 + port.fds.length));
-    [control, ...port.fds].forEach((fd, i) => {
+    this.watch = config.watch.length > 0 ? new DeviceWatch(config.watch) : null;
+    const always = this.watch === null ? [control] : [control, this.watch.fd];
+    this.first = always.length;
+    this.pollfds = stable(8 * (this.first + port.fds.length));
+    [...always, ...port.fds].forEach((fd, i) => {
       this.pollfds.writeInt32LE(fd, 8 * i);
       this.pollfds.writeInt16LE(POLLIN, 8 * i + 4);
     });
@@ -81,8 +89,9 @@ export class PacketLoop {
     this.statisticsNs = config.statisticsNs === null ? Infinity : this.nowNs + config.statisticsNs;
   }
 
-  /** Runs until standard input ends or says `end`. @throws SystemError; the file system's errors (ENOSPC …) */
+  /** Runs until standard input ends or says `end`. @throws UserError when a device is gone; SystemError; the file system's errors (ENOSPC …) */
   run(): void {
+    this.lookFor(this.watch?.missing() ?? null);
     try {
       while (!this.ended) {
         this.nowNs = clockNs(CLOCK_MONOTONIC);
@@ -185,17 +194,22 @@ export class PacketLoop {
     const seconds = Math.floor(ns / second);
     this.timeoutWords[0] = seconds;
     this.timeoutWords[2] = ns - seconds * second;
-    const ready = tryPpoll(this.pollfds, packetsToo ? 1 + port.fds.length : 1, this.timeout, null);
+    const ready = tryPpoll(this.pollfds, packetsToo ? this.first + port.fds.length : this.first, this.timeout, null);
     if (ready < 0 && ready !== -EINTR) throw new SystemError('ppoll', -ready);
     if (ready > 0 && this.pollfds.readInt16LE(6) !== 0) this.command();
+    if (ready > 0 && this.watch !== null && this.pollfds.readInt16LE(8 + 6) !== 0) this.lookFor(this.watch.gone());
     if (spin && ready === 0) while (clockNs(CLOCK_MONOTONIC) < dueNs);
     if (ready > 0) {
       for (let i = 0; packetsToo && i < port.fds.length; i++) {
         // A descriptor with nothing but an error would be ready for ever.
-        const events = this.pollfds.readInt16LE(8 * (i + 1) + 6);
-        if ((events & POLLIN) === 0 && (events & POLLERR_HUP_NVAL) !== 0) throw new Error('a device of the daemon is gone');
+        const events = this.pollfds.readInt16LE(8 * (this.first + i) + 6);
+        if ((events & POLLIN) === 0 && (events & POLLERR_HUP_NVAL) !== 0) throw new UserError('a TUN device of the daemon was taken away', 1);
       }
     }
+  }
+
+  private lookFor(gone: WatchedDevice | null): void {
+    if (gone !== null) throw new UserError(`the network device ${gone.name} is gone`, 1);
   }
 
   private command(): void {

@@ -24,7 +24,7 @@ const [preferMain, preferDaemon] = [32764, 32765] as const;
 /** Device groups of ours, by direction. */
 const groups = [0x7464, 0x7463] as const;
 
-export interface Device { readonly name: string; readonly mtuBytes: number; readonly group: number }
+export interface Device { readonly name: string; readonly ifindex: number; readonly mtuBytes: number; readonly group: number }
 
 /** @throws UserError with ip's own words */
 function ip(what: string, ...words: readonly string[]): string {
@@ -38,7 +38,7 @@ function ip(what: string, ...words: readonly string[]): string {
   }
 }
 
-interface LinkJson { readonly ifname: string; readonly mtu: number; readonly group?: string; readonly flags?: readonly string[] }
+interface LinkJson { readonly ifname: string; readonly ifindex: number; readonly mtu: number; readonly group?: string; readonly flags?: readonly string[] }
 const links = (): readonly LinkJson[] => JSON.parse(ip('list the devices', '-N', '-j', 'link', 'show')) as LinkJson[];
 
 /** @throws UserError when there is none of that name, or it is down */
@@ -47,7 +47,7 @@ export function findDevice(name: string, option: string): Device {
   const link = all.find(({ ifname }) => ifname === name);
   if (link === undefined) throw new UserError(`${option} ${name}: there is no such network device; there are ${all.map(({ ifname }) => ifname).join(', ')}`, 2);
   if (!link.flags?.includes('UP')) throw new UserError(`${option} ${name}: the device is down; ip link set ${name} up`, 2);
-  return { name, mtuBytes: link.mtu, group: Number(link.group ?? 0) };
+  return { name, ifindex: link.ifindex, mtuBytes: link.mtu, group: Number(link.group ?? 0) };
 }
 
 /** IPv6 counts where this host forwards it. */
@@ -103,7 +103,7 @@ export class Router {
     const strict = ['all', out.name].map((name) => `/proc/sys/net/ipv4/conf/${name}/rp_filter`).map((file) => (fs.existsSync(file) ? fs.readFileSync(file, 'latin1').trim() : '0'));
     if (path.families.includes(4) && strict.includes('1') && !strict.includes('2')) {
       const file = `/proc/sys/net/ipv4/conf/${out.name}/rp_filter`;
-      this.step({ kind: 'sysctl', path: file, before: strict[1]!, ours: '2', netns }, () => { fs.writeFileSync(file, '2'); }, () => { fs.writeFileSync(file, strict[1]!); });
+      this.step({ kind: 'sysctl', path: file, before: strict[1]!, ours: '2', netns }, () => { fs.writeFileSync(file, '2'); }, () => { if (fs.existsSync(file)) fs.writeFileSync(file, strict[1]!); });
     }
     const usedGroup = before === 0 ? groups[index] : before;
     if (before === 0) {

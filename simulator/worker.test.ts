@@ -46,5 +46,13 @@ describe('A simulation in a worker thread', () => {
     const wrong = { ...plan, flows: [{ ...plan.flows[0]!, cc: 'vegas' }] };
     const [reply] = await ask({ plan: wrong, rawDir: os.tmpdir(), records: false });
     assert.ok(reply !== undefined && reply.type === 'failed' && reply.user && reply.message.includes('vegas'));
+    assert.ok(!('stack' in reply), 'one message is enough');
+  }).timeout(20_000);
+
+  it('hands over where it failed when that is no fault of the plan', async () => {
+    const broken = { ...plan, links: null as unknown as typeof plan.links };
+    const [reply] = await ask({ plan: broken, rawDir: os.tmpdir(), records: false });
+    assert.ok(reply !== undefined && reply.type === 'failed' && !reply.user);
+    assert.match(reply.stack, /^TypeError: .*null.*\n\s+at .*simulator.*\.js:\d+/);
   }).timeout(20_000);
 });

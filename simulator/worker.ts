@@ -1,6 +1,6 @@
 /**
  * A worker thread that simulates one plan: for sweeps over cores. In: `{ plan, rawDir, records }`. Out:
- * `{ type: 'progress', tNs }` (about each simulated second), then `{ type: 'done', summary }` or `{ type: 'failed', message, user }`.
+ * `{ type: 'progress', tNs }` (about each simulated second), then `{ type: 'done', summary }` or `{ type: 'failed', … }`.
  */
 
 import { parentPort } from 'node:worker_threads';
@@ -12,8 +12,9 @@ export interface SimulationRequest { readonly plan: Plan; readonly rawDir: strin
 export type SimulationReply =
   | { readonly type: 'progress'; readonly tNs: number }
   | { readonly type: 'done'; readonly summary: SimulationSummary }
-  /** `user`: the plan is at fault, not the simulator. */
-  | { readonly type: 'failed'; readonly message: string; readonly user: boolean };
+  /** The plan is at fault (`user`), which its message says; or the simulator, and then the stack is needed. */
+  | { readonly type: 'failed'; readonly message: string; readonly user: true }
+  | { readonly type: 'failed'; readonly message: string; readonly user: false; readonly stack: string };
 
 parentPort?.on('message', ({ plan, rawDir, records }: SimulationRequest) => {
   const reply = (message: SimulationReply): void => parentPort!.postMessage(message);
@@ -29,6 +30,7 @@ parentPort?.on('message', ({ plan, rawDir, records }: SimulationRequest) => {
     });
     reply({ type: 'done', summary });
   } catch (error) {
-    reply({ type: 'failed', message: error instanceof Error ? error.message : String(error), user: error instanceof UserError });
+    const { message, stack } = error instanceof Error ? error : new Error(String(error));
+    reply({ type: 'failed', message, ...(error instanceof UserError ? { user: true } : { user: false, stack: stack ?? message }) });
   }
 });

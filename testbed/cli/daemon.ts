@@ -105,7 +105,7 @@ async function runDaemon(options: Options): Promise<number> {
     });
   }
   const config: DaemonConfig = {
-    schema: 1, port: 'tun', tuns, clock: 'real', seed: options.seed, directions, events: [], records: null, statisticsNs: 1e9, spinNs: options.spin, memoryBytes: 512 << 20,
+    schema: 1, port: 'tun', tuns, watch: [into, out].map(({ name, ifindex }) => ({ name, ifindex })), clock: 'real', seed: options.seed, directions, events: [], records: null, statisticsNs: 1e9, spinNs: options.spin, memoryBytes: 512 << 20,
   };
   const journal = openJournal(tag);
   const folder = path.join(os.tmpdir(), `testbed-daemon-${tag}`);
@@ -126,7 +126,7 @@ async function runDaemon(options: Options): Promise<number> {
     }
     const died = await Promise.race([ending.told.then(() => false), daemon.gone.then(() => true)]);
     if (died) {
-      process.stderr.write(`the daemon's process ended on its own (${daemon.endedBy ?? 'why is unknown'}): packets flow past it, and everything is set back as it was\n`);
+      process.stderr.write(`the daemon's process ended on its own (${daemon.endedBy ?? 'why is unknown'}): packets flow past it, and everything else is set back as it was\n`);
       code = 1;
     }
   } finally {
@@ -158,7 +158,8 @@ async function runConfig(file: string, json: boolean): Promise<number> {
     const daemon = await DaemonProcess.start({ ...config, statisticsNs: json || process.stdout.isTTY ? 1e9 : null }, path.join(folder, 'config.json'), (call) => call(), { detached: true, onStatistics: (line) => screen.show(line) });
     daemon.begin(clockNs(CLOCK_MONOTONIC));
     const died = await Promise.race([ending.told.then(() => false), daemon.gone.then(() => true)]);
-    if (!died) await daemon.end();
+    if (died) process.stderr.write(`the daemon's process ended on its own (${daemon.endedBy ?? 'why is unknown'}): no packet passes any more\n`);
+    else await daemon.end();
     return died ? 1 : 0;
   } finally {
     ending.stop();

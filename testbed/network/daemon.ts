@@ -26,7 +26,8 @@ export function daemonConfig(plan: Plan, layout: Layout, clock: 'virtual' | 'rea
   if (directions.length === 0) return null;
   const names = new Set(directions.map(({ direction }) => direction.name));
   return {
-    schema: 1, port: 'packet', tuns: [], clock, seed: plan.seed, directions, events: plan.events.filter((event) => names.has(event.direction)),
+    // In a run the agent looks after the devices.
+    schema: 1, port: 'packet', tuns: [], watch: folder === null ? watched(layout) : [], clock, seed: plan.seed, directions, events: plan.events.filter((event) => names.has(event.direction)),
     records: folder === null ? null : {
       folder, packets: plan.collect.packets, queueIntervalNs: plan.collect.queueIntervalNs, warmupNs: plan.warmupNs, endNs: plan.warmupNs + plan.durationNs,
       flows: plan.flows, probes: plan.probes,
@@ -34,6 +35,9 @@ export function daemonConfig(plan: Plan, layout: Layout, clock: 'virtual' | 'rea
     statisticsNs: null, spinNs: 0, memoryBytes,
   };
 }
+
+const watched = (layout: Layout): DaemonConfig['watch'] =>
+  [...layout.directions.values()].flatMap(({ daemon }) => (daemon === null ? [] : [{ name: daemon.in.device, ifindex: daemon.in.ifindex }]));
 
 /** The bundled program, beside the agent's or in the checkout's dist folder. */
 export function daemonFile(): string {

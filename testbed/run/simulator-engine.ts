@@ -43,7 +43,10 @@ function simulateInWorker({ plan, runDir, signal, onLine }: EngineRequest): Prom
         signal.removeEventListener('abort', abort);
         void worker.terminate();
         const refused = systemMessage(new Error(reply.message));
-        reject(refused === null ? new Error(`the simulator failed: ${reply.message}`) : new UserError(refused));
+        const bug = new Error(`the simulator failed: ${reply.message}`);
+        // Where it failed, not where the failure was told.
+        bug.stack = `the simulator failed: ${reply.stack}`;
+        reject(refused === null ? bug : new UserError(refused));
       }
     });
     worker.on('error', (error) => {
