@@ -8,6 +8,7 @@ import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { UserError } from '../errors.js';
 import { readRunJson, writeJsonAtomically } from '../records/run-json.js';
+import { asItIs } from '../records/liveness.js';
 import type { RunJson } from '../records/run-json.js';
 import { bootstrapResamples, medianInterval } from './bootstrap.js';
 import { metricsName } from './metrics.js';
@@ -80,9 +81,9 @@ export async function summarise(setDir: string): Promise<Summary> {
       notCounted.push({ run: name, status: 'unknown', reason: 'its run.json is missing or cannot be read', seed: null, varied: {} });
       continue;
     }
-    const refuse = (reason: string): void => { notCounted.push({ run: name, status: run.status, reason, seed: run.seed, varied: run.varied }); };
+    const refuse = (reason: string): void => { notCounted.push({ run: name, status: asItIs(run).status, reason, seed: run.seed, varied: run.varied }); };
     if (run.status !== 'complete') {
-      refuse(whyNot(run));
+      refuse(whyNot(asItIs(run)));
       continue;
     }
     const metrics = lookAtMetrics(path.join(setDir, name));
@@ -131,7 +132,7 @@ function whyNot(run: RunJson): string {
   const found = run.findings.filter((finding) => finding.level === level).map((finding) => `${finding.rule}: ${finding.message}`);
   if (found.length > 0) return found.join('; ');
   if (run.error !== undefined) return run.error;
-  return run.status === 'running' ? 'it has not ended (or its program was killed)' : run.status === 'incomplete' ? 'it was interrupted' : run.status;
+  return run.status === 'running' ? 'it has not ended' : run.status === 'incomplete' ? 'it was interrupted' : run.status;
 }
 
 export function readMetrics(runDir: string): Metrics | null {

@@ -113,6 +113,34 @@ describe('keeping runs in order', () => {
     assert.deepEqual(left(), ['alive-1-aaaa']);
   });
 
+  it('list, show and query say of a run whose process is gone that it was killed, and not that it is running', async () => {
+    add('alive-1-aaaa', { status: 'running', ended: null, owner: { ...ownId(), bootId: bootId() } });
+    add('dead-1-bbbb', { status: 'running', ended: null, owner: { pid: ownId().pid, startTime: 1, bootId: bootId() } });
+    add('reboot-1-cccc', { status: 'running', ended: null, owner: { ...ownId(), bootId: 'another' } });
+    add('unknown-1-dddd', { status: 'running', ended: null });
+    const { stdout } = await run('list');
+    assert.match(stdout, /alive-1-aaaa {2}running\n/);
+    assert.match(stdout, new RegExp(`dead-1-bbbb {2}incomplete\\n.*it was killed: its process \\(${process.pid}\\) is gone`));
+    assert.match(stdout, /reboot-1-cccc {2}incomplete\n.*it was killed/);
+    assert.match(stdout, /unknown-1-dddd {2}running\n/);
+    assert.match((await run('show', 'dead')).stdout, /^incomplete: [^]*it was killed/);
+    assert.match((await run('show', 'alive')).stdout, /^running: /);
+    assert.match((await run('query', "select run_id from runs where status = 'running' order by 1", '--format', 'csv')).stdout, /^run_id\nalive-1-aaaa\nunknown-1-dddd\n$/);
+  });
+
+  it('rm of one run of a set brings the set\'s summary up to date, and removes it with the last', async () => {
+    add('lot-1-aaaa/a', { seed: 1 });
+    add('lot-1-aaaa/b', { seed: 2, status: 'failed' });
+    await run('show', 'lot');
+    const summary = place.path('results/runs/lot-1-aaaa/summary.json');
+    const of = (): unknown => (JSON.parse(fs.readFileSync(summary, 'utf8')) as { notCounted: { run: string }[] }).notCounted.map((each) => each.run);
+    assert.deepEqual(of(), ['a', 'b']);
+    assert.match((await run('rm', 'lot/b', '--yes')).stdout, /removed lot-1-aaaa\/b .*\nlot-1-aaaa: its summary is of the runs that are left\n/);
+    assert.deepEqual(of(), ['a']);
+    assert.equal((await run('rm', 'lot/a', '--yes')).code, 0);
+    assert.equal(fs.existsSync(summary), false);
+  });
+
   it('gc removes what ended before, whole sets or none, and keeps tagged, running, young and unreadable ones', async () => {
     add('old-1-aaaa', { started: ago(41), ended: ago(40) });
     add('young-1-bbbb', { started: ago(3), ended: ago(2) });

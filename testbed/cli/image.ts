@@ -9,7 +9,7 @@ export function register(program: Command): void {
   const image = program.command('image').description('the image that --hosts docker makes its hosts from');
   image.command('build')
     .description(`build ${imageName} in this machine's, or a remote one's, container engine (Docker, or podman by its socket)`)
-    .addOption(new Option('--from <source>', 'registry: from a Dockerfile on debian:12-slim; machine: from the programs of the machine; auto: the first that works').choices(imageSources).default('auto'))
+    .addOption(new Option('--from <source>', 'registry: from a Dockerfile on debian:13-slim; machine: from the programs of the machine; auto: the first that works').choices(imageSources).default('auto'))
     .option('--machine <name>', 'in the engine of a remote machine: ssh://user@host[:port], or one of testbed.config.yaml')
     .action(async ({ from, machine }: { from: ImageSource; machine?: string }) => {
       const say = (line: string): void => { process.stderr.write(`  ${line}\n`); };

@@ -97,7 +97,9 @@ export function listTable(entries: readonly Listed[]): string {
   return entries.map((entry) => {
     const { id, scenario, machine, varied, seeds, status, started, tags } = row(entry);
     const when = started === '' ? 'start unknown' : started.slice(0, 16).replace('T', ' ');
-    const why = !entry.set && entry.runs[0]!.status === 'unreadable' ? entry.runs[0]!.error ?? '' : '';
+    const [first] = entry.runs;
+    // What nobody was left to write: of a run that ended by itself, its status says enough here.
+    const why = !entry.set && (first!.status === 'unreadable' || (first!.status === 'incomplete' && first!.ended === null)) ? first!.error ?? '' : '';
     const details = [id.startsWith(`${scenario}-`) ? '' : scenario, machine, varied, seeds === '' ? '' : `seed${seeds.includes(',') ? 's' : ''} ${seeds}`, when, why, tags.length === 0 ? '' : `tagged ${tags.join(', ')}`];
     return `${pc.bold(id)}  ${entry.set ? status : statusText(status)}\n  ${details.filter((part) => part !== '').join(' · ')}`;
   }).join('\n');

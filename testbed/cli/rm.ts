@@ -1,10 +1,11 @@
 /** `testbed rm RUN…`: removes runs or sets after asking. All names are looked up before anything goes. */
 
+import * as path from 'node:path';
 import * as readline from 'node:readline/promises';
 import type { Command } from 'commander';
 import { UserError } from '../errors.js';
 import { formatBytes } from '../report/bytes.js';
-import { checkRemovable, removeRuns } from '../store/remove.js';
+import { checkRemovable, refreshSet, removeRuns } from '../store/remove.js';
 import { defaultResults, resolveRun } from './runs.js';
 import type { Found } from './runs.js';
 
@@ -32,6 +33,8 @@ export function register(program: Command): void {
         process.stdout.write(`removed ${entry.id} (${formatBytes(bytes)})\n`);
         for (const file of left) process.stdout.write(`left alone: ${file} is no run\n`);
       }
+      const sets = new Set([...entries.values()].filter(({ id }) => id.includes('/')).map(({ dir }) => path.dirname(dir)));
+      for (const set of sets) if (await refreshSet(set)) process.stdout.write(`${path.basename(set)}: its summary is of the runs that are left\n`);
     });
 }
 

@@ -4,6 +4,7 @@ import * as fs from 'node:fs';
 import * as path from 'node:path';
 import type { Command } from 'commander';
 import { lookAtMetrics, summarise } from '../analysis/summary.js';
+import { asItIs } from '../records/liveness.js';
 import { reportName } from '../report/report.js';
 import { readSummary } from '../report/set-report.js';
 import { runTable, summaryTable } from '../report/terminal.js';
@@ -28,7 +29,8 @@ export async function show(name: string, resultsDir: string, json = false): Prom
   const read = lookAtMetrics(entry.dir);
   const metrics = typeof read === 'string' ? null : read;
   if (json) return JSON.stringify(metrics, null, 2);
-  const text = runTable(metrics, entry.runs[0]!.run);
+  const { run } = entry.runs[0]!;
+  const text = runTable(metrics, run === null ? null : asItIs(run));
   return [text === '' ? `${entry.id}: nothing was recorded` : text, typeof read === 'string' ? `No figures: ${read}.` : '', files(entry.dir)].filter((part) => part !== '').join('\n\n');
 }
 

@@ -3,6 +3,8 @@
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
+import { findProgram } from '../../kernel/project.js';
+import type { Metrics } from '../analysis/metrics.js';
 import type { Plan } from '../plan/plan.js';
 import { assertWentThrough, eventually, Place, runJson, skip, type Ended } from '../testing/command.js';
 import { noEngine, PrivateEngine } from '../testing/private-engine.js';
@@ -73,6 +75,23 @@ describe('hosts in containers', function () {
     const metrics = JSON.parse(fs.readFileSync(path.join(dir, 'metrics.json'), 'utf8')) as { bottlenecks: { BL: { utilisation: number } }; probes: { ping: { rttMs: { n: number } } } };
     assert.ok(metrics.bottlenecks.BL.utilisation > 0.5, stdout);
     assert.ok(metrics.probes.ping.rttMs.n > 10, stdout);
+    assert.deepEqual(await containers(), []);
+  });
+
+  it('run a test of flent with the Python, netperf, irtt and fping of the image', async function () {
+    const missing = ['flent', 'netperf', 'netserver', 'irtt', 'fping'].filter((name) => findProgram(name) === null);
+    if (missing.length > 0) skip(this, `${missing.join(', ')} not installed (netperf is non-free in Debian 12: testbed doctor)`);
+    place.write('short.yaml', scenario(2).replace(/^traffic: .*$/m, 'traffic: { load: { tool: flent, test: rrul_be, from: S[0], to: D[0], length: 2s, delay: 1s, step: 100ms } }').replace(/^measure: .*$/m, 'measure: { warmup: 1s, duration: 6s }'));
+    const ended = await run('flent');
+    place.write('short.yaml', scenario(2));
+    const dir = place.run('flent');
+    assertWentThrough(dir, ended);
+    const metrics = JSON.parse(fs.readFileSync(path.join(dir, 'metrics.json'), 'utf8')) as Metrics;
+    assert.deepEqual([metrics.classes['load.up']!.flows, metrics.classes['load.down']!.flows], [4, 4]);
+    assert.ok(metrics.bottlenecks['BL']!.utilisation! > 0.2, ended.stdout);
+    assert.ok(Object.keys(metrics.probes).length >= 2);
+    for (const [name, { rttMs }] of Object.entries(metrics.probes)) assert.ok(rttMs.n > 10, `${name}: ${rttMs.n}`);
+    assert.ok(fs.statSync(path.join(dir, 'raw', 'flent-0.flent.gz')).size > 1000);
     assert.deepEqual(await containers(), []);
   });
 

@@ -1,10 +1,10 @@
 /**
- * The image of end hosts and routers in containers: iproute2, iperf3, ping and a shell. Built from a Dockerfile where
- * the engine reaches a registry, else from this machine's own programs and the libraries they load.
+ * The image of end hosts and routers in containers: iproute2, iperf3, ping and a shell, and flent with the programs it
+ * starts. Built from a Dockerfile where the engine reaches a registry, else from this machine's own programs and the libraries they load.
  */
 
 import { execFile } from 'node:child_process';
-import { copyFileSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempSync, realpathSync, rmSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
 import { Readable } from 'node:stream';
@@ -13,6 +13,7 @@ import { findProgram } from '../../kernel/project.js';
 import { howToInstall } from '../doctor/packages.js';
 import { UserError } from '../errors.js';
 import type { Engine } from './engine.js';
+import { pythonProgram } from './python-program.js';
 
 const run = promisify(execFile);
 
@@ -23,14 +24,18 @@ export const imageName = 'testbed-host:1';
 export const imageSources = ['auto', 'registry', 'machine'] as const;
 export type ImageSource = (typeof imageSources)[number];
 
-const dockerfile = `FROM debian:12-slim
-RUN apt-get update && apt-get install -y --no-install-recommends iproute2 iperf3 iputils-ping && rm -rf /var/lib/apt/lists/*
+/** Debian 13: netperf, which flent's tests need, is in non-free in Debian 12. */
+const dockerfile = `FROM debian:13-slim
+RUN apt-get update && apt-get install -y --no-install-recommends iproute2 iperf3 iputils-ping flent netperf irtt fping netbase iperf && rm -rf /var/lib/apt/lists/*
 `;
 
 /** Programs of a host. `required`: an image without them is of no use. */
 const programs = [
   { name: 'sh', required: true }, { name: 'sleep', required: true }, { name: 'ip', required: true }, { name: 'tc', required: true },
   { name: 'iperf3', required: true }, { name: 'ping', required: true }, { name: 'ss', required: false }, { name: 'cat', required: false }, { name: 'tcpdump', required: false },
+  // flent's, and of the scripts that start it (testbed/traffic/flent.ts).
+  { name: 'netperf', required: false }, { name: 'netserver', required: false }, { name: 'irtt', required: false }, { name: 'fping', required: false }, { name: 'iperf', required: false },
+  { name: 'mktemp', required: false }, { name: 'rm', required: false }, { name: 'dd', required: false }, { name: 'uname', required: false },
 ] as const;
 
 /** The newest image that carries our label (engines name an imported one differently), by its id; null when there is none. */
@@ -87,13 +92,17 @@ async function fromMachine({ docker }: Engine): Promise<void> {
     for (const name of ['bin', 'usr/bin', 'usr/sbin', 'sbin', 'etc', 'tmp', 'proc', 'sys', 'dev', 'run', 'root', 'var']) mkdirSync(path.join(folder, name), { recursive: true });
     writeFileSync(path.join(folder, 'etc', 'passwd'), 'root:x:0:0:root:/root:/bin/sh\n');
     writeFileSync(path.join(folder, 'etc', 'group'), 'root:x:0:\n');
-    writeFileSync(path.join(folder, 'etc', 'nsswitch.conf'), 'hosts: files\n');
+    writeFileSync(path.join(folder, 'etc', 'nsswitch.conf'), 'hosts: files\nprotocols: files\n');
+    writeFileSync(path.join(folder, 'etc', 'protocols'), 'icmp 1 ICMP\ntcp 6 TCP\nudp 17 UDP\nipv6-icmp 58 IPv6-ICMP\n'); // fping asks for icmp by its name
     const copied = new Set<string>();
     const copy = (from: string, to: string): void => {
       if (copied.has(to)) return;
       copied.add(to);
       mkdirSync(path.dirname(path.join(folder, to)), { recursive: true });
-      copyFileSync(realpathSync(from), path.join(folder, to));
+      const file = realpathSync(from);
+      copyFileSync(file, path.join(folder, to));
+      const { atime, mtime } = statSync(file);
+      utimesSync(path.join(folder, to), atime, mtime); // Python compiles anew what is not of the time it was compiled at
     };
     for (const { name } of programs) {
       const file = findProgram(name);
@@ -102,6 +111,12 @@ async function fromMachine({ docker }: Engine): Promise<void> {
       if (name === 'sh') symlinkSync('/usr/bin/sh', path.join(folder, 'bin', 'sh'));
       for (const library of await libraries(file)) copy(library, library);
     }
+    const flent = findProgram('flent');
+    const python = flent === null ? null : await pythonProgram(flent, 'flent');
+    if (python === null) return;
+    for (const file of [python.program, python.interpreter, ...python.files]) copy(file, file);
+    if (python.program !== '/usr/bin/flent') symlinkSync(python.program, path.join(folder, 'usr', 'bin', 'flent'));
+    for (const file of [python.interpreter, ...python.files.filter((each) => each.endsWith('.so'))]) for (const library of await libraries(file)) copy(library, library);
   });
   const stream = await docker.importImage(Readable.from([tar]), { repo: imageName.split(':')[0]!, tag: imageName.split(':')[1]!, changes: [`LABEL org.testbed.image=${imageName}`] } as object) as unknown as NodeJS.ReadableStream;
   let text = '';

@@ -5,28 +5,18 @@
 
 import * as fs from 'node:fs';
 import * as path from 'node:path';
-import { summaryName } from '../analysis/summary.js';
-import type { Found, FoundRun } from '../cli/runs.js';
+import { summarise, summaryName } from '../analysis/summary.js';
+import { found } from '../cli/runs.js';
+import type { Found } from '../cli/runs.js';
 import { UserError } from '../errors.js';
-import { bootId } from '../journal/journal.js';
-import { startTimeOf } from '../journal/processes.js';
-import { reportName } from '../report/report.js';
+import { liveness } from '../records/liveness.js';
+import { reportName, writeReport } from '../report/report.js';
 import { indexName } from './run-index.js';
 import { readRun } from './run-row.js';
 import { tagsName } from './tags.js';
 
 /** Files testbed puts into a set's folder. */
 const setFiles: ReadonlySet<string> = new Set([summaryName, reportName, tagsName]);
-
-export type Liveness = 'ended' | 'running' | 'dead' | 'unknown';
-
-/** Whether a run still goes on; `dead`: its status says so, but its process is gone; `unknown`: it does not say whose it is. */
-export function liveness(run: FoundRun): Liveness {
-  if (run.run?.status !== 'running') return 'ended';
-  const { owner } = run.run;
-  if (owner === undefined) return 'unknown';
-  return owner.bootId === bootId() && startTimeOf(owner.pid) === owner.startTime ? 'running' : 'dead';
-}
 
 /**
  * @param resultsDir folder of the runs: never removed itself, though it looks like a set when its runs are of their own
@@ -41,7 +31,7 @@ export function checkRemovable(entry: Found, resultsDir: string, force = false):
     // What `found` takes for a run must also look like one: never trust a name alone with what cannot be undone.
     const read = readRun(run.dir);
     if ((read === null || read.schema === null) && !fs.existsSync(path.join(run.dir, 'raw', 'plan.json'))) throw new UserError(`${run.dir} is not a run's folder (neither a run.json of testbed nor raw/plan.json): it is left alone`);
-    const state = liveness(run);
+    const state = liveness(run.run);
     if (state === 'running') throw new UserError(`${run.id} is still running (process ${run.run!.owner!.pid}): stop it first`);
     if (state === 'unknown' && !force) throw new UserError(`${run.id} says that it is running, and not by which process: if it is not, remove it with --force`);
   }
@@ -70,6 +60,20 @@ export function removeRuns(entry: Found): Removed {
   } catch (error) {
     throw new UserError(`${entry.dir} could not be removed (${error instanceof Error ? error.message : String(error)})`);
   }
+}
+
+/**
+ * A run was taken out of a set: the figures over its seeds, and the set's page where it has one, are made anew of those that are left.
+ * @returns whether there was anything to bring up to date
+ */
+export async function refreshSet(setDir: string): Promise<boolean> {
+  if (!fs.existsSync(path.join(setDir, summaryName))) return false; // no set of ours
+  const page = fs.existsSync(path.join(setDir, reportName));
+  for (const name of [summaryName, reportName]) fs.rmSync(path.join(setDir, name), { force: true });
+  if (found(setDir) === null) return true; // that was the last
+  await summarise(setDir);
+  if (page) await writeReport(setDir);
+  return true;
 }
 
 /** Bytes of the files below a folder. */

@@ -12,13 +12,15 @@
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { UserError } from '../errors.js';
+import { goesOn, killed } from '../records/liveness.js';
+import type { RunOwner } from '../records/liveness.js';
 import { runJsonName } from '../records/run-json.js';
 import { readRun, rowOf } from './run-row.js';
 import type { RunRow } from './run-row.js';
 import { readTags } from './tags.js';
 
 /** Of the index's files; another number there means: make it anew. */
-export const indexSchema = 1;
+export const indexSchema = 2;
 export const indexName = '.index';
 
 export interface IndexedRun {
@@ -28,6 +30,8 @@ export interface IndexedRun {
   readonly seenMs: number;
   /** null: a folder that is no run (yet). Tags are the run's own. */
   readonly row: RunRow | null;
+  /** Of a run that goes on, as far as its run.json says: asked at each use whether it does. */
+  readonly owner?: RunOwner;
   /** Key of its rows in the segments of metrics; 0 = not read yet. */
   metrics: number;
 }
@@ -113,7 +117,8 @@ export function scanRuns(resultsDir: string, onProgress?: (read: number) => void
     if (read % 500 === 0) onProgress?.(read);
     const found = readRun(dir);
     const isRun = found !== null || fs.existsSync(path.join(dir, 'raw', 'plan.json'));
-    return { stamp, seenMs, row: isRun ? rowOf(runId, setId, found ?? { run: null, schema: null, why: 'it has no run.json' }, readTags(dir)) : null, metrics: 0 };
+    const owner = found?.run?.status === 'running' ? found.run.owner : undefined;
+    return { stamp, seenMs, ...(owner === undefined ? {} : { owner }), row: isRun ? rowOf(runId, setId, found ?? { run: null, schema: null, why: 'it has no run.json' }, readTags(dir)) : null, metrics: 0 };
   };
 
   for (const name of folderNames(resultsDir)) {
@@ -152,7 +157,8 @@ export function scanRuns(resultsDir: string, onProgress?: (read: number) => void
 export function indexedRuns(index: RunIndex): { readonly row: RunRow; readonly entry: IndexedRun }[] {
   const runs = Object.values(index.folders).flatMap((folder) => Object.values(folder.runs).flatMap((entry) => {
     if (entry.row === null) return [];
-    return [{ entry, row: folder.tags.length === 0 ? entry.row : { ...entry.row, tags: [...new Set([...folder.tags, ...entry.row.tags])].sort() } }];
+    const row = entry.owner === undefined || goesOn(entry.owner) ? entry.row : { ...entry.row, ...killed(entry.owner) };
+    return [{ entry, row: folder.tags.length === 0 ? row : { ...row, tags: [...new Set([...folder.tags, ...row.tags])].sort() } }];
   }));
   const key = ({ row }: { readonly row: RunRow }): string => `${row.started ?? ''} ${row.run_id}`;
   return runs.map((run) => [key(run), run] as const).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)).map(([, run]) => run);

@@ -189,7 +189,7 @@ class Flent implements Traffic {
     const look = (node: string, names: readonly string[]): Map<string, string> => {
       const paths = this.inHost(node, ['sh', '-c', findPrograms, 'sh', ...names]).toString('utf8').split('\n');
       const missing = names.filter((_, i) => !paths[i]);
-      if (missing.length > 0) throw new UserError(`${where}: ${missing.join(', ')} ${missing.length === 1 ? 'is' : 'are'} not installed on ${node}; testbed doctor says how to get ${missing.length === 1 ? 'it' : 'them'}`);
+      if (missing.length > 0) throw new UserError(`${where}: ${missing.join(', ')} ${missing.length === 1 ? 'is' : 'are'} not installed on ${node}; testbed doctor says how to get ${missing.length === 1 ? 'it' : 'them'}; hosts in containers have what their image has: testbed image build`);
       return new Map(names.map((name, i) => [name, paths[i]!]));
     };
     const found = look(plan.src, ['flent', ...new Set(plan.series.map(({ program }) => program))]);
