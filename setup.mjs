@@ -31,7 +31,7 @@ const services = { 'docker.io': ['docker.service', 'docker.socket', 'containerd.
 const testLibraries = process.argv.includes('--tests') ? { matplotlib: ['/usr/lib/python3/dist-packages/matplotlib', '/usr/lib/python3/site-packages/matplotlib'] } : {};
 
 /** What is started by its file's name: the command line and its threads (compiledFile in kernel/project.ts). */
-const bundled = ['testbed/cli/main.ts', 'testbed/run/analysis-worker.ts', 'testbed/influx/worker.ts', 'simulator/worker.ts'];
+const bundled = ['testbed/cli/main.ts', 'testbed/run/analysis-worker.ts', 'testbed/influx/worker.ts'];
 
 /** What is left for the user to do. */
 const leftOver = [];
@@ -308,6 +308,8 @@ async function compile() {
     banner: { js: "import { createRequire as createRequireForBundle } from 'node:module'; const require = createRequireForBundle(import.meta.url);" },
   };
   const lean = at('testbed', 'agent', 'without-schemas.ts');
+  // Reading the text is a good part of a short run; names stay, for stack traces.
+  const terse = { minifyWhitespace: true, minifySyntax: true };
   const single = (from, to, more = {}) => esbuild.build({ ...common, entryPoints: [at(...from.split('/'))], outfile: at('dist', to), external: ['koffi'], ...more });
   await Promise.all([
     // The programs that run on the machine whose kernel is used: the agent, the userspace bottleneck, the hosts in containers.
@@ -326,7 +328,10 @@ async function compile() {
     // Those with programs of their own beside them, and those that look for optional packages.
     external: ['koffi', '@duckdb/node-bindings', '@duckdb/node-bindings-*', 'esbuild', 'dockerode', 'ssh2'],
     plugins: [leanZod],
+    ...terse,
   });
+  // The simulator's thread gets a plan that was validated in the main thread, as the agent does.
+  await single('simulator/worker.ts', 'bundle/simulator/worker.js', { alias: { zod: lean }, ...terse });
   writeFileSync(stamp, wanted);
   step.done(`${sources.length} files`);
 }

@@ -162,7 +162,9 @@ export class Link extends Actor {
         return;
       }
       const serialisation = Math.floor(packet.size * this.nsPerByte);
-      this.readyNs = Math.max(this.readyNs, now - this.burstNs) + serialisation;
+      // No Math.max: what it returns is a small integer at first and a double later, which V8 would compile this twice for.
+      const behind = now - this.burstNs;
+      this.readyNs = (this.readyNs > behind ? this.readyNs : behind) + serialisation;
       this.sentPackets++;
       this.sentBytes += packet.size;
       if (this.records !== null) this.records.write(packet, now, 0);
