@@ -31,7 +31,7 @@ const services = { 'docker.io': ['docker.service', 'docker.socket', 'containerd.
 const testLibraries = process.argv.includes('--tests') ? { matplotlib: ['/usr/lib/python3/dist-packages/matplotlib', '/usr/lib/python3/site-packages/matplotlib'] } : {};
 
 /** What is started by its file's name: the command line and its threads (compiledFile in kernel/project.ts). */
-const bundled = ['testbed/cli/main.ts', 'testbed/run/analysis-worker.ts', 'testbed/influx/worker.ts', 'simulator/worker.ts'];
+const bundled = ['testbed/cli/main.ts', 'testbed/run/analysis-worker.ts', 'testbed/influx/worker.ts'];
 
 /** What is left for the user to do. */
 const leftOver = [];
@@ -318,6 +318,8 @@ async function compile() {
     banner: { js: "import { createRequire as createRequireForBundle } from 'node:module'; const require = createRequireForBundle(import.meta.url);" },
   };
   const lean = at('testbed', 'agent', 'without-schemas.ts');
+  // Reading the text is a good part of a short run; names stay, for stack traces.
+  const terse = { minifyWhitespace: true, minifySyntax: true };
   const single = (from, to, more = {}) => esbuild.build({ ...common, entryPoints: [at(...from.split('/'))], outfile: at('dist', to), external: ['koffi'], ...more });
   await Promise.all([
     // The programs that run on the machine whose kernel is used: the agent, the userspace bottleneck, the hosts in containers.
@@ -331,17 +333,19 @@ async function compile() {
   // The command line in one file: reading some hundred modules one by one is a good part of a short run. CommonJS, whose
   // compiled code can be kept (bin/cached.cjs).
   rmSync(at('dist', 'bundle'), { recursive: true, force: true });
-  await esbuild.build({
-    bundle: true, platform: 'node', format: 'cjs', target: 'node20', logLevel: 'error', sourcemap: true,
+  const cjs = {
+    bundle: true, platform: 'node', format: 'cjs', target: 'node20', logLevel: 'error', sourcemap: true, ...terse,
     outdir: at('dist', 'bundle'), outbase: root,
-    entryPoints: bundled.map((file) => at(...file.split('/'))),
     define: { 'import.meta.url': 'urlOfBundle' },
     banner: { js: "const urlOfBundle = require('node:url').pathToFileURL(__filename).href;" },
     supported: { 'dynamic-import': false }, // what is loaded only when needed is in the same file, run when needed
     // Those with programs of their own beside them, and those that look for optional packages.
     external: ['koffi', '@duckdb/node-bindings', '@duckdb/node-bindings-*', 'esbuild', 'dockerode', 'ssh2'],
     plugins: [leanZod, duckdbAtOnce],
-  });
+  };
+  await esbuild.build({ ...cjs, entryPoints: bundled.map((file) => at(...file.split('/'))) });
+  // The simulator's thread gets a plan that was validated in the main thread, as the agent does.
+  await esbuild.build({ ...cjs, entryPoints: [at('simulator', 'worker.ts')], alias: { zod: lean }, plugins: [] });
   // `build` tells builds apart: bin/cached.cjs.
   const build = createHash('sha256').update(readFileSync(at('dist', 'bundle', 'testbed', 'cli', 'main.js'))).digest('hex').slice(0, 16);
   writeFileSync(at('dist', 'bundle', 'package.json'), `${JSON.stringify({ type: 'commonjs', build })}\n`);

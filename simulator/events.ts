@@ -29,6 +29,8 @@ export class EventQueue {
   private size = 0;
   private nextOrder = 0.5;
   private readonly actors: (Actor | null)[] = [];
+  /** actors[i].fire: looking a method up in objects of many classes costs more than the call. */
+  private readonly fires: ((this: Actor) => void)[] = [];
   private readonly freeIds: number[] = [];
 
   constructor() {
@@ -41,8 +43,12 @@ export class EventQueue {
     if (id === undefined) {
       id = this.actors.length;
       this.actors.push(actor);
+      this.fires.push(actor.fire);
       if (id === this.position.length) this.grow();
-    } else this.actors[id] = actor;
+    } else {
+      this.actors[id] = actor;
+      this.fires[id] = actor.fire;
+    }
     actor.actorId = id;
     this.position[id] = -1;
   }
@@ -159,7 +165,7 @@ export class EventQueue {
       // The entry stays at the root while its actor acts: rescheduling it is then a single sift.
       this.orders[id] = firing;
       this.fired++;
-      this.actors[id]!.fire();
+      this.fires[id]!.call(this.actors[id]!);
       if (this.orders[id] === firing) this.cancel(id);
     }
     this.now = untilNs;

@@ -176,7 +176,9 @@ export class Link extends Actor {
         return;
       }
       const serialisation = Math.floor(packet.size * this.nsPerByte);
-      this.readyNs = Math.max(this.readyNs, now - this.burstNs) + serialisation;
+      // No Math.max: what it returns is a small integer at first and a double later, which V8 would compile this twice for.
+      const behind = now - this.burstNs;
+      this.readyNs = (this.readyNs > behind ? this.readyNs : behind) + serialisation;
       this.leave(packet, now, this.serialises ? serialisation : 0);
     }
   }

@@ -51,10 +51,13 @@ export class Network {
   private readonly cable = new Cable(this);
   /** The wire entry without `to` of each link: what events replace. */
   private readonly general = new Map<Link, Wire>();
+  /** Directions that a plan event gives a queue. */
+  private readonly queued: ReadonlySet<string>;
   private readonly specific = new Map<Link, readonly { readonly to: ReadonlySet<string>; readonly wire: Wire; }[]>();
 
   /** @param aqms the disciplines by kind (aqm/registry.ts) */
   constructor(readonly plan: Plan, private readonly aqms: ReadonlyMap<string, AqmKind>) {
+    this.queued = new Set(plan.events.filter((event) => event.set.queue).map((event) => event.direction));
     const changed = new Set(plan.events.filter((event) => event.set.wire).map((event) => event.direction));
     const direction = (link: PlanLink, setting: PlanDirection): Link => {
       const made = new Link(this, setting, link.mtuBytes, link.role === 'bottleneck', plan.seed, plan.tcp.model === 'classic');
@@ -98,9 +101,14 @@ export class Network {
   route(src: string, srcAddress: string, dstAddress: string, recordId: number, forward: boolean, key: string): Route {
     const links = this.routing.path(src, dstAddress);
     const wires = links.map((link) => this.specific.get(link)!.find(({ to }) => to.has(dstAddress))?.wire ?? this.general.get(link)!);
+    const passedOn = links.map((link, i) => link.queue === null && !this.queued.has(link.setting.name) && wires[i]!.immediate);
     const immediate = links.every((link) => link.queue === null) && wires.every((wire) => wire.immediate);
     const mtu = links.reduce((least, link) => Math.min(least, link.mtuBytes), 65535);
-    return new Route(links, wires, immediate, mtu, recordId, forward, mix32(hash32(key) ^ this.plan.seed), hash32(srcAddress), hash32(dstAddress));
+    const holds = (_: unknown, i: number): boolean => !passedOn[i];
+    return new Route(
+      links.filter(holds), wires.filter(holds), links.length > 0 && links[0]!.queue !== null, immediate, mtu, recordId, forward,
+      mix32(hash32(key) ^ this.plan.seed), hash32(srcAddress), hash32(dstAddress),
+    );
   }
 
   /** A packet leaves its source. */

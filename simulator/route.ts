@@ -19,9 +19,12 @@ export class Route {
   /** What packets carry (skb->hash): a sender draws it anew at a retransmission timeout. */
   sentHash: number;
   constructor(
+    /** The hops at which something can happen to a packet: those that only hand it on, in the same instant, are left out. */
     readonly links: readonly Link[],
     /** wires[i] is the part of links[i]'s wire that serves this destination. */
     readonly wires: readonly Wire[],
+    /** True when the source's own interface has a queue: TCP small queues. */
+    readonly queuedAtSource: boolean,
     /** True when nothing on the way can ever hold a packet: then the last step needs an event of its own. */
     readonly immediate: boolean,
     readonly mtuBytes: number,

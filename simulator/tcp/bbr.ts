@@ -5,7 +5,7 @@
  */
 
 import { CongestionControl, infiniteSsthresh, state } from './congestion.js';
-import { hz, jiffies } from './clock.js';
+import { hz } from './clock.js';
 import { WindowedFilter } from './minmax.js';
 import type { Random } from '../random.js';
 import type { TcpSender } from './sender.js';
@@ -289,7 +289,7 @@ export class Bbr extends CongestionControl {
   }
 
   private checkProbeRttDone(tcp: TcpSender): void {
-    const now = jiffies(tcp.now);
+    const now = tcp.nowJiffies;
     if (this.probeRttDone === 0 || now <= this.probeRttDone) return;
     this.minRttStamp = now;
     tcp.cwnd = Math.max(tcp.cwnd, this.priorCwnd);
@@ -298,7 +298,7 @@ export class Bbr extends CongestionControl {
 
   private updateMinRtt(tcp: TcpSender): void {
     const { rs } = tcp;
-    const now = jiffies(tcp.now);
+    const now = tcp.nowJiffies;
     const expired = now > this.minRttStamp + minRttWindow;
     if (rs.rttUs >= 0 && (rs.rttUs < this.minRttUs || (expired && !rs.ackDelayed))) {
       this.minRttUs = rs.rttUs;
@@ -350,7 +350,7 @@ export class Bbr extends CongestionControl {
     tcp.ssthresh = infiniteSsthresh;
     this.nextRoundDelivered = tcp.delivered;
     this.minRttUs = tcp.minRttUs;
-    this.minRttStamp = jiffies(tcp.now);
+    this.minRttStamp = tcp.nowJiffies;
     this.bwFilter.reset(0, 0);
     this.rateFromRtt(tcp);
     this.cycleUs = 0;

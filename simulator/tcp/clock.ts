@@ -21,13 +21,17 @@ export const timeoutMinUs = 2000;
 export const rtoMinUs = rtoMin * jiffyUs;
 
 export const jiffies = (nowNs: number): number => Math.floor(nowNs / jiffyNs);
-/** usecs_to_jiffies: rounds up. */
-export const usToJiffies = (us: number): number => Math.ceil(us / jiffyUs);
+/** usecs_to_jiffies: rounds up. @param us whole, not negative */
+export const usToJiffies = (us: number): number => (us < 2e9 ? ((us + (jiffyUs - 1)) / jiffyUs) | 0 : Math.ceil(us / jiffyUs));
 export const jiffiesToUs = (j: number): number => j * jiffyUs;
 
 /** When a timer set now for `delta` jiffies from now fires, ns. */
-export function timerNs(nowNs: number, delta: number): number {
-  const expires = jiffies(nowNs) + Math.max(0, delta);
+export function timerNs(nowNs: number, delta: number): number { return timerAtNs(jiffies(nowNs), delta); }
+
+/** The same, for who knows the time in jiffies. */
+export function timerAtNs(nowJiffies: number, delta: number): number {
+  const expires = nowJiffies + (delta > 0 ? delta : 0);
+  if (delta < 63) return (expires + 1) * jiffyNs;
   let shift = 0;
   for (let reach = 63; delta >= reach && shift < 24; reach *= 8) shift += 3;
   const slot = 2 ** shift;

@@ -5,7 +5,7 @@
  */
 
 import { CongestionControl, additiveIncrease, slowStart, state } from './congestion.js';
-import { hz, jiffies, usToJiffies } from './clock.js';
+import { hz, usToJiffies } from './clock.js';
 import type { TcpSender } from './sender.js';
 
 const beta = 717;
@@ -79,7 +79,7 @@ export class Cubic extends CongestionControl {
   }
 
   override txStart(tcp: TcpSender): void {
-    const now = jiffies(tcp.now);
+    const now = tcp.nowJiffies;
     const delta = now - tcp.lastSentJiffies;
     if (this.epochStart > 0 && delta > 0) this.epochStart = Math.min(now, this.epochStart + delta);
   }
@@ -132,7 +132,7 @@ export class Cubic extends CongestionControl {
       if (left === 0) return;
     }
     // Jiffies count from 1, because 0 means "no epoch".
-    this.update(jiffies(tcp.now) + 1, tcp.cwnd, left);
+    this.update(tcp.nowJiffies + 1, tcp.cwnd, left);
     additiveIncrease(tcp, this.cnt, left);
   }
 
@@ -166,7 +166,7 @@ export class Cubic extends CongestionControl {
 
   override pktsAcked(tcp: TcpSender, _acked: number, rttUs: number): void {
     if (rttUs < 0) return;
-    if (this.epochStart > 0 && jiffies(tcp.now) + 1 - this.epochStart < hz) return;
+    if (this.epochStart > 0 && tcp.nowJiffies + 1 - this.epochStart < hz) return;
     const delay = Math.max(1, rttUs);
     if (this.delayMin === 0 || this.delayMin > delay) this.delayMin = delay;
     if (!this.found && tcp.cwnd < tcp.ssthresh) this.hystart(tcp, delay);

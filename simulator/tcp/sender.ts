@@ -17,7 +17,7 @@ import type { Network } from '../network.js';
 import { kind, type Packet, type SmallQueueOwner } from '../packet.js';
 import { mix32 } from '../random.js';
 import type { Endpoint, Route } from '../route.js';
-import { jiffies, jiffiesToUs, rtoMax, rtoMinUs, timeoutInit, timeoutMinUs, timerNs, usToJiffies } from './clock.js';
+import { jiffies, jiffiesToUs, rtoMax, rtoMinUs, timeoutInit, timeoutMinUs, timerAtNs, usToJiffies } from './clock.js';
 import { infiniteSsthresh, state, type CongestionControl } from './congestion.js';
 import { WindowedFilter } from './minmax.js';
 import { Scoreboard, flag as seg } from './scoreboard.js';
@@ -169,6 +169,9 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   // Time of the event being handled.
   now = NaN;
   nowUs = NaN;
+  nowJiffies = NaN;
+  /** Clock of the time stamp option; it never reads 0, which an echo says when there was none. */
+  private nowMs = NaN;
   lastSentJiffies = 0;
 
   // RACK-TLP, F-RTO, undo.
@@ -251,7 +254,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.bytesSent = 0;
     this.pacingRate = 0;
     this.sendAtNs = 0;
-    this.hostQueue = model.tso && route.links.length > 0 && route.links[0]!.queue !== null;
+    this.hostQueue = model.tso && route.queuedAtSource;
     const hostLink = this.hostQueue ? route.links[0]!.setting.queue : null;
     this.pacedByQueue = hostLink?.kind === 'fq' && hostLink.params['pacing'] !== false;
     this.paced = this.pacedByQueue;
@@ -280,9 +283,9 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   private clock(): void {
     this.now = this.network.events.now;
     this.nowUs = Math.floor(this.now / 1000);
+    this.nowMs = Math.floor(this.nowUs / 1000) + 1;
+    this.nowJiffies = jiffies(this.now);
   }
-  /** Clock of the time stamp option; it never reads 0, which an echo says when there was none. */
-  private get nowMs(): number { return Math.floor(this.now / 1e6) + 1; }
 
   // ---- Connection ----
 
@@ -320,7 +323,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.pending = timer.none;
     this.wndEnd = this.model.bufferLimits ? packet.window : Number.MAX_SAFE_INTEGER;
     this.maxWindow = packet.window;
-    this.rttMin.reset(jiffies(this.now), 0xffffffff);
+    this.rttMin.reset(this.nowJiffies, 0xffffffff);
     if (this.synTries === 1) {
       const rtt = this.nowUs - this.synUs;
       this.updateRttMin(rtt);
@@ -474,7 +477,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
 
   private arm(what: number, delta: number): void {
     this.pending = what;
-    this.timeoutNs = timerNs(this.now, Math.min(delta, rtoMax));
+    this.timeoutNs = timerAtNs(this.nowJiffies, Math.min(delta, rtoMax));
     const scheduled = this.network.events.timeOf(this.actorId);
     // A pending event that comes too early is left: it re-arms when it fires (as timer_pending costs Linux little).
     if (scheduled > this.timeoutNs || scheduled <= this.now) this.network.events.schedule(this.actorId, this.timeoutNs);
@@ -618,7 +621,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
 
   private updateRttMin(rttUs: number): void {
     if ((this.flag & f.maybeDelayed) !== 0 && rttUs > this.minRttUs) return;
-    this.rttMin.update(300 * 100, jiffies(this.now), rttUs > 0 ? rttUs : jiffiesToUs(1));
+    this.rttMin.update(300 * 100, this.nowJiffies, rttUs > 0 ? rttUs : jiffiesToUs(1));
   }
 
   /** tcp_rtt_estimator and tcp_set_rto */
@@ -667,7 +670,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     if (!this.model.tso) return 1;
     let bytes = Math.floor(this.pacingRate / 1024);
     const r = Math.floor(this.minRttUs / 512);
-    if (r < 32) bytes += Math.floor(gsoMaxBytes / 2 ** r);
+    if (r < 32) bytes += gsoMaxBytes >>> r;
     bytes = Math.min(bytes, gsoMaxBytes);
     return Math.max(Math.floor(bytes / this.mss), this.cc.minTsoSegments(this));
   }
@@ -710,7 +713,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     if (!this.hostQueue) return false;
     let limit = Math.max(2 * (burstBytes + bufferOverhead), Math.floor(this.pacingRate / 1024));
     if (!this.paced) limit = Math.min(limit, limitOutputBytes);
-    if (this.hostBytes <= limit * 2 ** factor || this.packetsOut <= 1) return false;
+    if (this.hostBytes <= limit * (1 << factor) || this.packetsOut <= 1) return false;
     this.throttled = true;
     return true;
   }
@@ -801,7 +804,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       }
       this.leaveBuffers();
       this.pace(bytes, dueNs);
-      this.lastSentJiffies = jiffies(this.now);
+      this.lastSentJiffies = this.nowJiffies;
       if (priorPackets === 0 || this.pending === timer.lossProbe) this.rearmRto();
       sent += count;
       if (most !== push.all) break;

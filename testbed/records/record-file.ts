@@ -30,6 +30,8 @@ export class RecordWriter {
   private readonly types: readonly FieldType[];
   private readonly rowBytes: number;
   private used = 0;
+  /** Bytes after which the buffer is written: few at first, so that V8 has seen that happen when it compiles what writes rows. */
+  private room: number;
 
   constructor(path: string, table: string, constants: RecordHeader['constants'], fields: readonly Field[], bufferBytes = 256 * 1024) {
     this.types = fields.map((field) => field.type);
@@ -41,6 +43,7 @@ export class RecordWriter {
     fs.writeSync(this.fd, line);
     const memory = new ArrayBuffer(Math.max(1, Math.floor(bufferBytes / this.rowBytes)) * this.rowBytes);
     this.buffer = Buffer.from(memory);
+    this.room = Math.min(16 * this.rowBytes, memory.byteLength);
     this.view = new DataView(memory);
   }
 
@@ -57,14 +60,14 @@ export class RecordWriter {
       }
     }
     this.used = at;
-    if (this.used === this.buffer.length) this.flush();
+    if (this.used >= this.room) this.flush();
   }
 
   /**
    * Space for one row, for callers that write fields themselves (per-packet code): returns the offset into `data`.
    */
   claim(): number {
-    if (this.used === this.buffer.length) this.flush();
+    if (this.used >= this.room) this.flush();
     const at = this.used;
     this.used += this.rowBytes;
     return at;
@@ -76,6 +79,7 @@ export class RecordWriter {
     let from = 0;
     while (from < this.used) from += fs.writeSync(this.fd, this.buffer, from, this.used - from);
     this.used = 0;
+    this.room = Math.min(this.room * 2, this.buffer.length);
   }
 
   close(): void {

@@ -26,6 +26,12 @@ export async function analyse({ task, runDir }: AnalysisRequest): Promise<Analys
 
 /** Threads without work: one has its libraries loaded and its code compiled, which is half of what a short run's analysis takes. At most as many as runs were analysed at once. */
 const idle: Worker[] = [];
+/** Loads those libraries while the engine works elsewhere; what cannot be loaded is said where it is used. */
+export function expectAnalysis(report: boolean): void {
+  const loading: Promise<unknown>[] = [import('../records/ingest.js'), import('../analysis/metrics.js'), import('@duckdb/node-api')];
+  if (report) loading.push(import('../report/report.js'));
+  for (const each of loading) each.catch(() => undefined);
+}
 
 /** @throws UserError, or Error with the worker's stack */
 export function analyseInThread(request: AnalysisRequest): Promise<Analysed> {

@@ -14,7 +14,7 @@ import { planHash } from '../plan/hash.js';
 import type { Plan } from '../plan/plan.js';
 import type { AgentLine, Finding } from '../records/raw.js';
 import { type RunJson, type RunStatus, writeRunJson } from '../records/run-json.js';
-import { analyse, analyseInThread } from './analysis.js';
+import { analyse, analyseInThread, expectAnalysis } from './analysis.js';
 import type { Engine } from './engine.js';
 import { diskFullMessage, isDiskFull, releaseReserve, reserve } from './full-disk.js';
 import { ProgressMeter } from './progress.js';
@@ -76,6 +76,8 @@ export async function execute(options: ExecuteOptions): Promise<ExecuteResult> {
   const facts: Record<string, unknown> = {};
   const meter = new ProgressMeter(plan);
   const { signal, release } = whileThere(raw, options.signal);
+  // Only where that cannot make anything late.
+  if (engine.clock === 'virtual' && options.besideOthers !== true) setImmediate(expectAnalysis, options.report);
   const outcome = await settle(engine, {
     plan, runDir, signal,
     // Names outside the folder derive from the plan in virtual time, so that they cannot change a result; in real time two runs of one plan may be on one machine.
