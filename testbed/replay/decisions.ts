@@ -20,6 +20,8 @@ import { SampleJudge, type QueueSamples, type SamplesVerdict } from './samples.j
 const CE = 3;
 /** See SampleJudge. */
 const laterNs = 200_000;
+/** Interrupts of one instant, each of which reads the clock a few times (256 ns). */
+const earlierNs = 2_000;
 /** Bits of a packet's fate. */
 const [WE_SENT, WE_DROPPED, WE_MARKED, KERNEL_SENT, KERNEL_MARKED] = [1, 2, 4, 8, 16] as const;
 /** Our clock at run time 0. Far from 0, as the kernel's is: its u32 times are then never taken for "not set". */
@@ -124,7 +126,7 @@ export async function replayDecisions(request: ReplayRequest): Promise<ReplayOut
     }
   };
   randomNumbers = 0; // those of its creation perturb hashes, which the keys allow for
-  const judge = request.samples === null ? null : new SampleJudge(request.samples, queue, kind.state, request.tolerances, originNs, laterNs, () => ourDrops, advance);
+  const judge = request.samples === null ? null : new SampleJudge(request.samples, queue, kind.state, request.tolerances, originNs, laterNs, earlierNs, () => ourDrops, advance);
   const first = new FirstDisagreement(kind, queue, originNs, () => ourDrops, judge);
   const arrivals = new LastArrivals();
   let departures = 0, ownPackets = 0, differentDepartures = 0, differentMarks = 0, kernelMarks = 0, ourMarks = 0;

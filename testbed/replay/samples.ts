@@ -23,7 +23,7 @@ export interface SamplesVerdict {
   readonly samples: number;
   /** Values compared, all columns together. */
   readonly values: number;
-  /** Samples with a value that the queue had at no instant from their time to `laterNs` later. */
+  /** Samples with a value that the queue had at no instant from `earlierNs` before their time to `laterNs` after it. */
   readonly different: number;
   readonly columns: readonly string[];
   readonly first: SampleDifference | null;
@@ -64,9 +64,11 @@ export class SampleJudge {
    * @param originNs our clock at run time 0
    * @param laterNs the agent may be sending packets between the time that a sample carries and the asking, and the kernel may
    * send one between reading two of its counters: each value may be from after any event of this long
+   * @param earlierNs the kernel stamps an arrival when the device hands it over; where the agent is to wake in that very instant it may
+   * run, and ask, before the packet is queued: each value may be from before any event of this long
    * @param advance runs the queue's timers up to a time on its own clock
    */
-  constructor(private readonly samples: QueueSamples, private readonly queue: QueueDiscipline, stateColumns: readonly string[], tolerances: Readonly<Record<string, number>>, private readonly originNs: number, private readonly laterNs: number, private readonly drops: () => number, private readonly advance: (nowNs: number) => void) {
+  constructor(private readonly samples: QueueSamples, private readonly queue: QueueDiscipline, stateColumns: readonly string[], tolerances: Readonly<Record<string, number>>, private readonly originNs: number, private readonly laterNs: number, private readonly earlierNs: number, private readonly drops: () => number, private readonly advance: (nowNs: number) => void) {
     this.state = new Float64Array(stateColumns.length);
     const column = (name: string): number => samples.columns.indexOf(name);
     for (const name of ['backlog_bytes', 'backlog_packets', 'drops', 'marks']) {
@@ -93,17 +95,18 @@ export class SampleJudge {
       this.look(this.held);
       if (this.held !== null && tNs - this.held[0]! >= this.laterNs) this.differs(this.held);
     }
-    while (this.next < rows.length && rows[this.next]![0]! <= tNs) {
+    while (this.next < rows.length && rows[this.next]![0]! - this.earlierNs <= tNs) {
       if (this.held !== null) this.differs(this.held); // the next sample's time has come
       const row = rows[this.next++]!;
       this.judged++;
       this.values += this.compared.length;
       this.met.fill(0);
       // An update at the very time of the sample may come before or after it.
-      this.advance(row[0]! + this.originNs - 1);
+      const atNs = Math.min(row[0]!, tNs) + this.originNs;
+      this.advance(atNs - 1);
       if (this.judged === 1) this.countFrom(row);
       this.look(row);
-      this.advance(row[0]! + this.originNs);
+      this.advance(atNs);
       if (this.held !== null) this.look(row);
       if (this.held !== null && tNs - row[0]! >= this.laterNs) this.differs(row);
     }
