@@ -6,7 +6,7 @@
  * As in Linux, an idle period begins when dequeue is asked and finds nothing. Under HTB the kernel never asks an
  * empty leaf: whoever imitates that must not ask either.
  *
- * A change starts with an empty queue and an average of 0: red_change() gives it a new bfifo and throws away, uncounted, what waits in the old one.
+ * A change starts with an empty queue and an average of 0: red_change() gives it a new bfifo, and what waits in the old one is dropped.
  *
  * Differences from Linux: none. (The adaptive timer counts jiffies of HZ = 100: jiffies.ts.)
  */
@@ -62,7 +62,7 @@ export class Red extends Discipline {
 
   override change(params: Params, nowNs: number): void {
     this.set(params, nowNs);
-    for (let packet = this.dequeue(nowNs); packet !== null; packet = this.dequeue(nowNs)) this.context.drop(packet, 'purge', nowNs);
+    for (let packet = this.dequeue(nowNs); packet !== null; packet = this.dequeue(nowNs)) this.context.drop(packet, 'limit', nowNs);
     this.vars.restart(nowNs);
   }
 

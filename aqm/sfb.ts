@@ -2,7 +2,7 @@
  * SFB, stochastic fair BLUE: Feng, Kandlur, Saha, Shin, U. Michigan CSE-TR-387-99 (1999), as Linux 6.12 has it
  * (net/sched/sch_sfb.c): 8 levels of 16 bins, each with BLUE's marking probability in 1/65536; a flow's probability
  * is the smallest of its bins; flows at 1 are limited to `penalty_rate`. In front of a pfifo of `limit` packets.
- * A change starts anew: sfb_change() zeroes the bins, draws new perturbations and throws away, uncounted, what waits in the old pfifo.
+ * A change starts anew: sfb_change() zeroes the bins, draws new perturbations and drops what waits in the old pfifo.
  *
  * Differences from Linux:
  * - The hash mixes the packet's flow key with seeded perturbations (integer.ts) instead of SipHash over its addresses.
@@ -98,7 +98,7 @@ class Sfb extends Discipline {
   }
 
   override change(params: Params, nowNs: number): void {
-    for (let packet = this.dequeue(); packet !== null; packet = this.dequeue()) this.context.drop(packet, 'purge', nowNs);
+    for (let packet = this.dequeue(); packet !== null; packet = this.dequeue()) this.context.drop(packet, 'limit', nowNs);
     this.set(params, nowNs);
   }
 

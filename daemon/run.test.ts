@@ -23,6 +23,17 @@ async function packetsOf(run: string, fromNs: number, toNs: number): Promise<{ m
   }
 }
 
+/** The queue's samples nearest to these times. */
+async function samplesOf(run: string, timesNs: readonly number[]): Promise<{ backlog: number; drops: number }[]> {
+  const database = await openDatabase();
+  try {
+    return [...await database.rows<{ backlog: number; drops: number }>(`SELECT CAST(backlog_packets AS INTEGER) AS backlog, CAST(drops AS INTEGER) AS drops
+      FROM read_parquet(${sqlPath(path.join(run, 'queue.parquet'))}) WHERE bottleneck = 'BL' AND round(t / 1e6) IN (${timesNs.map((ns) => ns / 1e6).join(', ')}) ORDER BY t`)];
+  } finally {
+    database.close();
+  }
+}
+
 describe('a run with its bottleneck in user space', function () {
   this.timeout(300_000);
   let place: Place;
@@ -31,6 +42,12 @@ describe('a run with its bottleneck in user space', function () {
 
   const run = async (name: string, text: string, ...more: readonly string[]): Promise<string> => {
     const ended = await place.testbed(['run', place.write(`${name}.yaml`, text), '--no-report', '--out', place.path(name), ...more]);
+    assert.equal(ended.code, 0, ended.stderr + ended.stdout);
+    return place.run(name);
+  };
+
+  const simulated = async (name: string, text: string): Promise<string> => {
+    const ended = await place.testbed(['sim', place.write(`${name}.yaml`, text), '--no-report', '--out', place.path(name)]);
     assert.equal(ended.code, 0, ended.stderr + ended.stdout);
     return place.run(name);
   };
@@ -62,6 +79,58 @@ describe('a run with its bottleneck in user space', function () {
       const service = (1514 * 8e9) / 20e6, gap = (1500 * 8e9) / 40e6;
       assert.ok(maxNs <= 100 * service + 1e3 && minNs >= 100 * service - gap - 1e3, `${minNs} … ${maxNs}`);
       assert.ok(Math.abs(meanNs / (100 * service - gap / 2) - 1) < 0.005, `${meanNs} of ${100 * service - gap / 2}`);
+    });
+
+    // Traffic that does not respond, half as much again as the link carries; the limit falls while the queue is full.
+    const changes = {
+      codel: ['limit: 150p', 'limit: 40p, target: 20ms'],
+      fq_codel: ['limit: 200p', 'limit: 40p, target: 20ms'],
+      red: ['min: 20p, max: 60p, limit: 200p', 'min: 40p, max: 120p, limit: 400p'],
+    } as const;
+    for (const [kind, [before, after]] of Object.entries(changes)) {
+      it(`changes the parameters of ${kind} at a time as tc qdisc change does, and so does the simulator`, async () => {
+        const changeNs = 1500e6;
+        const text = (where: string): string => dumbbellText({
+          name: kind, pairs: 2, queue: `{ kind: ${kind}, in: ${where}, ${before} }`, measure: '{ warmup: 500ms, duration: 2s }',
+          traffic: '{ much: { kind: cbr, from: S[0], to: D[0], rate: 18mbit, packet: 1500B }, some: { kind: cbr, from: S[1], to: D[1], rate: 10mbit, packet: 700B } }',
+          more: `collect: { queue: 10ms }\nevents: [{ at: 1500ms, set: { BL.queue: { kind: ${kind}, in: ${where}, ${after} } } }]`,
+        });
+        const runs = [
+          await run(`${kind}-change-kernel`, text('kernel'), '--machine', 'uml'),
+          await run(`${kind}-change-daemon`, text('daemon'), '--machine', 'uml'),
+          await simulated(`${kind}-change-sim`, text('kernel')),
+        ];
+        const seen = [];
+        for (const one of runs) seen.push(await samplesOf(one, [0, 10e6, 100e6].map((ns) => changeNs + ns)));
+        const [kernel, ...ours] = seen;
+        const told = JSON.stringify(seen);
+        for (const one of ours) {
+          assert.equal(one.length, 3, told);
+          one.forEach(({ backlog, drops }, i) => {
+            assert.ok(Math.abs(backlog - kernel![i]!.backlog) <= 6, `backlog ${i}: ${told}`);
+            assert.ok(Math.abs(drops - kernel![i]!.drops) <= Math.max(8, 0.03 * kernel![i]!.drops), `drops ${i}: ${told}`);
+          });
+        }
+      });
+    }
+
+    it('shapes with TBF as the kernel does, short packets in bursts, and the leaf keeps its limit when the rate changes; so does the simulator', async () => {
+      const text = (where: string): string => dumbbellText({
+        name: 'tbf', pairs: 2, queue: `{ kind: pfifo, in: ${where}, limit: 60p }, shaper: tbf`, measure: '{ warmup: 500ms, duration: 2s }',
+        traffic: '{ much: { kind: cbr, from: S[0], to: D[0], rate: 16mbit, packet: 1500B }, some: { kind: cbr, from: S[1], to: D[1], rate: 9mbit, packet: 300B } }',
+        more: 'collect: { queue: 10ms }\nevents: [{ at: 1500ms, set: { BL.rate: 10mbit } }]',
+      });
+      const runs = [await run('tbf-kernel', text('kernel'), '--machine', 'uml'), await run('tbf-daemon', text('daemon'), '--machine', 'uml'), await simulated('tbf-sim', text('kernel'))];
+      const found = [];
+      for (const one of runs) found.push({ ...(await packetsOf(one, 500e6, 1500e6)), late: await packetsOf(one, 1600e6, 2400e6) });
+      const told = JSON.stringify(found);
+      for (const { packets, drops, meanNs, late } of found) {
+        // Which of the two flows finds the last place depends on microseconds.
+        assert.ok(Math.abs(packets / found[0]!.packets - 1) < 0.005 && Math.abs(drops / found[0]!.drops - 1) < 0.08, told);
+        assert.ok(Math.abs(meanNs / found[0]!.meanNs - 1) < 0.03 && Math.abs(late.meanNs / found[0]!.late.meanNs - 1) < 0.03, told);
+        // 60 packets at most, in front of a link of half the rate: the kernel's tbf_change() would have made it 1514.
+        assert.ok(late.maxNs <= 61 * ((1514 * 8e9) / 10e6), told);
+      }
     });
 
     // Four CUBIC flows; and three that do not respond, a tenth more than the link carries, where nothing is left to the senders' chance.

@@ -10,13 +10,13 @@ import { offloadsOn } from '../linux/ethtool.js';
 import { SystemError } from '../linux/libc.js';
 import { NetlinkError, type NetlinkSocket } from '../linux/netlink.js';
 import { getQdisc, listClasses, listLinks, listQdiscs, parseLink, parseTc, setClass, setQdisc, TC_H_ROOT, type LinkState, type TcState } from '../linux/rtnetlink.js';
-import type { Plan, PlanEvent } from '../plan/plan.js';
+import type { Plan, PlanEvent, PlanQueue } from '../plan/plan.js';
 import { encodeHtbClass, htbClassMinor } from '../qdiscs/htb.js';
 import { encodeNetem } from '../qdiscs/netem.js';
 import { bytesPerSecond } from '../qdiscs/parameters.js';
 import { transmitTicks } from '../qdiscs/psched.js';
 import { qdiscs } from '../qdiscs/registry.js';
-import { encodeTbf } from '../qdiscs/tbf.js';
+import { encodeTbf, tbfLimit } from '../qdiscs/tbf.js';
 import type { Finding } from '../records/raw.js';
 import { applyLayout, awaitLinks, deleteLinks, isOffAnyway, runTc, sysctlPath } from './apply.js';
 import { burstBytes, layoutOf, netemOf, queueOptions, wireNode, type Bottleneck, type DirectionLayout, type Layout } from './steps.js';
@@ -48,6 +48,8 @@ function readShort(path: string): string {
 export class Network {
   /** bits/s now, by direction: events change it. */
   private readonly rates = new Map<string, number>();
+  /** As events have left them. */
+  private readonly queues = new Map<string, PlanQueue>();
   private linkBaseline: Map<string, LinkState> | undefined;
 
   private constructor(readonly plan: Plan, readonly layout: Layout, private readonly hosts: Hosts, private readonly sockets: Map<string, NetlinkSocket>) {
@@ -155,6 +157,7 @@ export class Network {
         const fixed = qdiscs.get(queue.kind)?.fixed ?? [];
         const changeable = { ...queue, params: Object.fromEntries(Object.entries(queue.params).filter(([key]) => !fixed.includes(key))) };
         this.socket(bottleneck.node).run([setQdisc(bottleneck.ifindex, parent, bottleneck.leafHandle, queueOptions(changeable, link, { ...direction, rateBps: this.rates.get(direction.name) ?? null }), true)]);
+        this.queues.set(direction.name, queue);
       });
     }
     return out;
@@ -165,8 +168,10 @@ export class Network {
     const { node, ifindex, shaperHandle } = this.bottleneck(name);
     const burst = burstBytes(link, direction);
     if (direction.shaper === 'tbf') {
+      const leaf = this.queues.get(name) ?? direction.queue;
+      const limit = leaf === null ? burst : tbfLimit(leaf, link.mtuBytes, burst);
       // The kernel forgets a size table that a change does not repeat (sch_api.c qdisc_change).
-      this.socket(node).run([setQdisc(ifindex, TC_H_ROOT, shaperHandle, { kind: 'tbf', options: encodeTbf(rateBps, burst), overheadBytes: direction.overheadBytes - 14 }, true)]);
+      this.socket(node).run([setQdisc(ifindex, TC_H_ROOT, shaperHandle, { kind: 'tbf', options: encodeTbf(rateBps, burst, limit), overheadBytes: direction.overheadBytes - 14 }, true)]);
     } else {
       this.socket(node).run([setClass(ifindex, shaperHandle, shaperHandle + htbClassMinor, { kind: 'htb', options: encodeHtbClass(rateBps, burst) }, true)]);
     }

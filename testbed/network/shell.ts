@@ -1,10 +1,10 @@
 /** A plan as a shell script: the very network by ip, tc, sysctl and ethtool, its traffic by iperf3 and ping, for a person to read and to run by hand. */
 
 import { handleWord, TC_H_ROOT } from '../linux/rtnetlink.js';
-import type { Plan, PlanEvent, PlanFlow, PlanProbe } from '../plan/plan.js';
+import type { Plan, PlanEvent, PlanFlow, PlanProbe, PlanQueue } from '../plan/plan.js';
 import { htbClassMinor, htbClassWords } from '../qdiscs/htb.js';
 import { netemWords } from '../qdiscs/netem.js';
-import { tbfWords } from '../qdiscs/tbf.js';
+import { tbfLimit, tbfWords } from '../qdiscs/tbf.js';
 import { daemonConfig } from './daemon.js';
 import { burstBytes, layoutOf, netemOf, queueOptions, wireNode, type Layout, type Step } from './steps.js';
 
@@ -74,6 +74,7 @@ const probeLine = (probe: PlanProbe, netns: (node: string) => string): string =>
 ));
 
 function eventLines(plan: Plan, layout: Layout, netns: (node: string) => string): string[] {
+  const queues = new Map<string, PlanQueue>();
   return plan.events.map((event) => {
     const found = layout.directions.get(event.direction);
     const commands: string[] = [];
@@ -86,7 +87,7 @@ function eventLines(plan: Plan, layout: Layout, netns: (node: string) => string)
       const [at, device, shaper] = [netns(found.bottleneck.node), found.bottleneck.device, found.bottleneck.shaperHandle];
       const extra = found.direction.overheadBytes - 14;
       commands.push(found.direction.shaper === 'tbf'
-        ? line('tc', '-n', at, 'qdisc', 'change', 'dev', device, 'root', 'handle', handleWord(shaper), ...(extra ? ['stab', 'overhead', String(extra)] : []), 'tbf', ...tbfWords(rateBps, burst))
+        ? line('tc', '-n', at, 'qdisc', 'change', 'dev', device, 'root', 'handle', handleWord(shaper), ...(extra ? ['stab', 'overhead', String(extra)] : []), 'tbf', ...tbfWords(rateBps, burst, tbfLimit(queues.get(event.direction) ?? found.direction.queue!, found.link.mtuBytes, burst)))
         : line('tc', '-n', at, 'class', 'change', 'dev', device, 'parent', handleWord(shaper), 'classid', handleWord(shaper + htbClassMinor), 'htb', ...htbClassWords(rateBps, burst)));
     }
     if (found?.wireDefault && wire !== undefined) {
@@ -94,6 +95,7 @@ function eventLines(plan: Plan, layout: Layout, netns: (node: string) => string)
       commands.push(line('tc', '-n', netns(wireNode), 'qdisc', 'change', 'dev', device, ...parentWords(parent), 'handle', handleWord(handle), 'netem', ...netemWords(netemOf(wire))));
     }
     if (found?.bottleneck && queue !== undefined) {
+      queues.set(event.direction, queue);
       const words = queue.kind === 'raw' ? queue.tc ?? [] : [queue.kind, ...queueOptions(queue, found.link, found.direction).words];
       commands.push(line('tc', '-n', netns(found.bottleneck.node), 'qdisc', 'change', 'dev', found.bottleneck.device, 'parent', handleWord(found.bottleneck.shaperHandle + htbClassMinor), 'handle', handleWord(found.bottleneck.leafHandle), ...words));
     }

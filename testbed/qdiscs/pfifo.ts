@@ -4,17 +4,20 @@ import { z } from 'zod';
 import { zPackets } from '../units.js';
 import type { Qdisc } from './qdisc.js';
 
-export const pfifo: Qdisc = {
-  kind: 'pfifo',
-  schema: z.strictObject({ limit: zPackets.optional() }),
-  encode: ({ limit }) => {
-    if (limit === undefined) return Buffer.alloc(0);
-    const out = Buffer.alloc(4);
-    out.writeUInt32LE(Number(limit));
+/** @param limit the unit in which the queue is limited */
+export const fifo = (kind: 'pfifo' | 'bfifo', limit: z.ZodType<number>): Qdisc => ({
+  kind,
+  schema: z.strictObject({ limit: limit.optional() }),
+  encode: (params) => {
+    if (params['limit'] === undefined) return Buffer.alloc(0);
+    const out = Buffer.alloc(4); // struct tc_fifo_qopt
+    out.writeUInt32LE(Number(params['limit']));
     return out;
   },
-  tcWords: ({ limit }) => (limit === undefined ? [] : ['limit', String(limit)]),
+  tcWords: (params) => (params['limit'] === undefined ? [] : ['limit', String(params['limit'])]),
   state: [],
   decodeState: () => [],
   decodeMarks: () => Number.NaN,
-};
+});
+
+export const pfifo = fifo('pfifo', zPackets);

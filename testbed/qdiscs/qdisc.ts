@@ -31,6 +31,8 @@ export interface Qdisc {
   readonly schema: z.ZodObject;
   /** Payload of TCA_OPTIONS as iproute2 would send it for these parameters. */
   encode(params: QueueParams, context: QdiscContext): Buffer;
+  /** The kernel changes none of its parameters while it runs. */
+  readonly unchangeable?: true;
   /** Parameters the kernel takes only when the qdisc is made; a change that names them is refused. */
   readonly fixed?: readonly string[];
   /** TCA_OPTIONS carries NLA_F_NESTED: the newer qdiscs insist on it. */

@@ -27,6 +27,7 @@ export function resolveRed(params: QueueParams) {
 export const sfq: Qdisc = {
   kind: 'sfq',
   statsIn: 'options',
+  unchangeable: true, // sfq_qdisc_ops has no change
   fixed: ['divisor'], // sfq_change: it would go on with a hash table of the old size
   schema: z.strictObject({
     limit: zPackets.refine((n) => n > 1, { error: 'expected at least 2p' }).optional(), quantum: zBytes.refine((n) => n <= 1 << 20, { error: 'expected at most 1MiB' }).optional(),

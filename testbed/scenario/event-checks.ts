@@ -145,6 +145,7 @@ export function checkEvents({ scenario, expanded, rtts, endNs, problem, rules }:
     if (after.kind === 'raw') return wrong('a queue of raw tc words cannot be changed during the run; expected a queue with typed parameters');
     const qdisc = after.in === 'kernel' ? qdiscs.get(after.kind) : undefined;
     if (qdisc?.children !== undefined) return wrong(`${after.kind} consists of classes that cannot be changed while it runs; expected another queue discipline`);
+    if (qdisc?.unchangeable) return wrong(`the kernel cannot change ${after.kind} while it runs; expected another queue discipline, or in: daemon, which makes it anew`);
     const below = (key: string): Path => [...(change.value.forward === change.value.reverse || change.key.at(-1)!.includes(`.${side}.`) ? [] : [side]), key];
     const fixed = qdisc?.fixed?.find((key) => after.params[key] !== undefined && after.params[key] !== before.params[key]);
     if (fixed !== undefined) return wrong(`${fixed} of ${after.kind} cannot be changed while it runs (the kernel takes it only at the start); expected it in the topology`, below(fixed));

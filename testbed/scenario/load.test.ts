@@ -235,6 +235,7 @@ describe('a mistake in a scenario is named with its line, field, value and what 
     refused(event(red, '{ at: 5s, set BL.queue: { kind: red, min: 60p } }'), 12, 'events[0].set BL.queue.min', /min \(90840 bytes\) must be below max \(90840 bytes\)/);
     refused(event(link('rate: 20mbit, queue: { kind: fq_codel, flows: 64 }'), '{ at: 5s, set BL.queue: { kind: fq_codel, flows: 128 } }'), 12, 'events[0].set BL.queue.flows', /flows of fq_codel cannot be changed while it runs/);
     refused(event(link('rate: 20mbit, queue: drr'), '{ at: 5s, set BL.queue: { kind: drr, quantum: 500 } }'), 12, 'events[0].set BL.queue', /drr consists of classes that cannot be changed/);
+    refused(event(link('rate: 20mbit, queue: sfq'), '{ at: 5s, set BL.queue: { kind: sfq, limit: 50p } }'), 12, 'events[0].set BL.queue', /the kernel cannot change sfq while it runs; expected another queue discipline, or in: daemon/);
   });
   it('what only the making of a queue finds, in the file, in vary and in --set', () => {
     refused(link('rate: 20mbit, queue: { kind: red, min: 20p, max: 60p, burst: 3 }'), 5, 'topology.links.BL.queue.burst', /burst of 3 packets is too small .*at least 21/);
