@@ -90,8 +90,7 @@ export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise
       lateTicks = late.size;
     }
   }
-  const flows = new Set(plan.flows.map(({ id }) => id)).size + plan.probes.length;
-  return { outcome, phaseNs: how.clock === undefined ? null : phaseNs, timerNs, undecidable, lateTicks, buckets, secret: how.secret !== undefined && flows > 1 ? how.secret : null };
+  return { outcome, phaseNs: how.clock === undefined ? null : phaseNs, timerNs, undecidable, lateTicks, buckets, secret: how.secret?.(plan, params) ?? null };
 }
 
 /** Departures at which ours is asked a clock step sooner or later; null when that does not bring it to the end. */
