@@ -24,8 +24,8 @@ const laterNs = 200_000;
 const earlierNs = 2_000;
 /** Bits of a packet's fate. */
 const [WE_SENT, WE_DROPPED, WE_MARKED, KERNEL_SENT, KERNEL_MARKED] = [1, 2, 4, 8, 16] as const;
-/** Our clock at run time 0. Far from 0, as the kernel's is: its u32 times are then never taken for "not set". */
-const origin = 2 ** 33;
+/** Our clock at run time 0. Far from 0, as the kernel's is: its u32 times are then never taken for "not set". Whole units of 64 ns, of 1024 ns and of jiffies. */
+const origin = 108 * 80e6;
 
 /** Sets a packet's flow and host keys. */
 export type SetKeys = (packet: ReplayPacket) => void;

@@ -26,8 +26,8 @@ export interface JudgedKind {
   readonly shared?: (count: number, params: Params) => { readonly keys: readonly number[]; readonly params: Params } | null;
   /** Every flow is told from every other: keys. */
   readonly apart?: (plan: Plan) => SetKeys;
-  /** With more than one flow, a difference may lie in the secret of its hash: why. */
-  readonly secret?: string;
+  /** A difference may lie in what no record shows: why; null where it may not. */
+  readonly secret?: (plan: Plan, params: Params) => string | null;
   /** It can only be followed with samples no further apart, ns. */
   readonly samplesNs?: number;
   /** Under TBF it decides when a packet is looked at (its `peek` takes the packet out). */
@@ -45,6 +45,8 @@ export interface Timer {
   readonly firstNs: number;
   /** Column of the samples that changes with each update; null: none. */
   readonly column: string | null;
+  /** The column is larger the later an update comes, and so finely that it shows when it came. */
+  readonly rises?: true;
   /** It counts jiffies. */
   readonly jiffies: boolean;
 }
@@ -121,6 +123,14 @@ function cakeKeys(plan: Plan): SetKeys {
   };
 }
 
+const severalFlows = (why: string, most = 1) => (plan: Plan): string | null => (plan.flows.length + plan.probes.length > most ? why : null);
+
+function mostFlowsOfAHost(plan: Plan): number {
+  const flows = new Map<string, number>();
+  for (const { src, dst } of plan.flows) for (const host of [`from ${src}`, `to ${dst}`]) flows.set(host, (flows.get(host) ?? 0) + 1);
+  return Math.max(0, ...flows.values());
+}
+
 /** CoDel counts time in 1024 ns; the virtual clock steps by 256 ns. */
 const codelClock = { phasesNs: [0, 256, 512, 768], stepNs: 1024 };
 /** A clock of ns that steps by 256 ns when read. */
@@ -159,8 +169,8 @@ export const kinds: Readonly<Record<string, JudgedKind>> = {
   fq: { method: 'judge', tolerances: { flows_plimit: 0 }, shared: fqKeys, clock: jiffyClock, peeks: true },
   hhf: {
     method: 'judge', tolerances: { drop_overlimit: 0, hh_overlimit: 0, hh_tot_count: 0, hh_cur_count: 0 }, clock: jiffyClock, peeks: true,
-    // The same ten bits in each stage of the filter, so that no two flows share a counter.
-    apart: byNumber((number) => keyOf((number & 0x3ff) * 0x100401)), secret: 'its filter hashes flows with a secret, so two may share counters',
+    // The same ten bits in each stage of the filter, so that no two flows share a counter. In the kernel a flow shares all with others of n with probability (n / 1024)³.
+    apart: byNumber((number) => keyOf((number & 0x3ff) * 0x100401)), secret: severalFlows('its filter hashes flows with a secret, so two may share counters', 32),
   },
   red: {
     method: 'judge', chance: { fifo: true, scale: 1 }, tolerances: { early: 0, pdrop: 0 },
@@ -169,7 +179,7 @@ export const kinds: Readonly<Record<string, JudgedKind>> = {
   choke: {
     method: 'judge', chance: { fifo: false, scale: 1 }, apart: byNumber((number) => number),
     tolerances: { early: 0, pdrop: 0, matched: 0 }, samplesNs: 1e6,
-    secret: 'of several flows the record does not show which packet was dropped as it came and which was taken out of the queue later (a single flow can be judged whole)',
+    secret: severalFlows('of several flows the record does not show which packet was dropped as it came and which was taken out of the queue later (a single flow can be judged whole)'),
   },
   pie: {
     method: 'judge', chance: { fifo: true, scale: 0.25 }, peeks: true,
@@ -183,17 +193,21 @@ export const kinds: Readonly<Record<string, JudgedKind>> = {
   },
   sfb: {
     method: 'judge', chance: { fifo: true, scale: 0.25 }, tolerances: { earlydrop: 0, penaltydrop: 0, bucketdrop: 0, queuedrop: 0, maxqlen: 0, maxprob: 1e-9, avgprob: 1e-4 }, clock: jiffyClock,
-    apart: byNumber((number) => keyOf((number & 15) * 0x11111111)), secret: 'its Bloom filters hash flows with a secret, so two may share bins; a single flow can be judged whole',
+    apart: byNumber((number) => keyOf((number & 15) * 0x11111111)), secret: severalFlows('its Bloom filters hash flows with a secret, so two may share bins (a single flow can be judged whole)'),
   },
   dualpi2: {
     method: 'judge', chance: { fifo: false, scale: 0.25 }, clock: nsClock, peeks: true,
-    tolerances: { prob: 1e-4, delay_c: clockSteps, delay_l: clockSteps, packets_in_c: 0, packets_in_l: 0, step_marks: 0, credit: 0, maxq: 0 },
-    timer: (params) => ({ periodNs: Number(params['tupdate'] ?? 16e6), firstNs: Number(params['tupdate'] ?? 16e6), column: 'prob', jiffies: false }),
+    // A packet of the L4S queue can be marked twice, which `marks` counts and nothing else shows.
+    // When its timer goes off is known to some 100 ns, and every update adds that error to the probability.
+    tolerances: { marks: Infinity, prob: 1e-3, delay_c: clockSteps, delay_l: clockSteps, packets_in_c: 0, packets_in_l: 0, step_marks: 0, credit: 0, maxq: 0 },
+    timer: (params) => ({ periodNs: Number(params['tupdate'] ?? 16e6), firstNs: Number(params['tupdate'] ?? 16e6), column: 'prob', jiffies: false, rises: true }),
     refuse: (params) => (params['drop_enqueue'] === true ? 'drop_enqueue: a mark at arrival cannot be told from one of the step threshold' : null),
   },
   cake: {
     method: 'judge', chance: { fifo: false, scale: 0.25 }, apart: cakeKeys, clock: nsClock, peeks: true,
     tolerances: tins(['sent', 0], ['dropped', 0], ['marked', 0], ['backlog_bytes', 0], ['peak_delay', clockSteps], ['avg_delay', clockSteps], ['base_delay', clockSteps]),
+    secret: (plan, params) => (params['flows'] === true || mostFlowsOfAHost(plan) <= 2 ? null
+      : 'flows of one host share a quantum that is rounded at random at every turn, so the record does not show how often a flow was passed over; give each flow hosts of its own, or set flows: true'),
     refuse: (params, direction) => (direction.shaper === 'tbf' && params['bandwidth'] !== undefined ? 'with a rate of its own under TBF, it is asked at times no record shows'
       : /ack-filter/.test(JSON.stringify(params).replace(/no-ack-filter/g, '')) ? 'its ACK filter looks at TCP options, which no record shows' : null),
   },

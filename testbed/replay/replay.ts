@@ -144,7 +144,7 @@ function verdictOf(base: Judged, { outcome, buckets, secret, ...found }: Settled
   if (verdict === 'disagree' && strangers > 0) {
     return not(`${strangers} packets belong to no flow of the plan (iperf3's control connections, say), so their queue is not known, and the replay does not agree with them in one of their own; set "tool: builtin" for the traffic in the scenario`);
   }
-  if (verdict === 'disagree' && secret !== null) return not(`${secret}; with a place of its own for each flow the replay does not agree`);
+  if (verdict === 'disagree' && secret !== null) return not(`${secret}; without knowing it the replay does not agree`);
   if (outcome.randomNumbers > 0) return not(`ours drew ${outcome.randomNumbers} random numbers`);
   return {
     ...base, verdict, method: outcome.chance === null ? 'exact' : 'chance', from: source.from, ...found, outcome,

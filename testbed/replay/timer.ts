@@ -5,13 +5,14 @@ import { differences, type ReplayOutcome, type ReplayRequest } from './decisions
 import type { Timer } from './kinds.js';
 import type { SampleDifference } from './samples.js';
 
-/** Updates of a timer that may have been late. */
-const mostLateTicks = 8;
+/** Updates of a timer that may have been late, of so many. */
+const mostLateTicks = (ticks: number): number => Math.max(8, ticks / 200);
 const clockStep = 256;
 /** Traffic that a candidate is tried with, ns. */
 const triedNs = 3e9;
 
-type Replay = (firstNs: number, untilNs: number) => Promise<ReplayOutcome>;
+/** @param tolerance by how much the timer's column may differ; absent: as in the verdict */
+type Replay = (firstNs: number, untilNs: number, tolerance?: number) => Promise<ReplayOutcome>;
 type Record = Pick<ReplayRequest, 'source' | 'samples' | 'rateBps'>;
 
 /**
@@ -51,7 +52,8 @@ export function apart({ rows }: NonNullable<Record['samples']>): number {
 }
 
 /** Samples between which the discipline's column changed bracket it, all together closely; inside, where the fewest samples of the first seconds of traffic differ. */
-async function bracketed(replay: Replay, { periodNs, column: name }: Timer, { samples, rateBps }: Record, begin: number): Promise<number | null> {
+async function bracketed(replay: Replay, timer: Timer, { samples, rateBps }: Record, begin: number): Promise<number | null> {
+  const { periodNs, column: name } = timer;
   const column = name === null ? -1 : samples?.columns.indexOf(name) ?? -1;
   if (samples === null || column < 0) return null;
   let reference = NaN;
@@ -71,6 +73,7 @@ async function bracketed(replay: Replay, { periodNs, column: name }: Timer, { sa
   const [low, high] = [lows.sort((a, b) => b - a)[rank]!, highs.sort((a, b) => a - b)[rank]!];
   if (low >= high) return null;
   const back = Math.ceil((low - begin) / periodNs) * periodNs;
+  if (timer.rises) return bisected(replay, name!, low - back, high - back, begin + triedNs / 5);
   const step = Math.max(clockStep, (1514 * 8e9) / (rateBps ?? 1e9) / 4);
   let best = NaN, least = Infinity;
   // From 512 ns before the latest it can have been: a sample is seldom asked for later than that after its time.
@@ -83,11 +86,22 @@ async function bracketed(replay: Replay, { periodNs, column: name }: Timer, { sa
   return best;
 }
 
+/** The column shows the delay that an update saw to some ns, and is larger the later the update came: halves until none of the first samples differs. */
+async function bisected(replay: Replay, column: string, low: number, high: number, untilNs: number): Promise<number> {
+  for (let [from, to] = [low, high]; ;) {
+    const middle = Math.round((from + to) / 2);
+    const first = (await replay(middle, untilNs, 1e-6)).samples?.first ?? null;
+    if (first?.column !== column || to - from < 2) return middle;
+    if (first.kernel > first.ours) from = middle;
+    else to = middle;
+  }
+}
+
 /** Updates that came after the next events, where taking them so makes the samples agree further; null when that does not bring them to the end. */
-export async function findLateTicks(first: SampleDifference, timerNs: number, periodNs: number, replay: (late: ReadonlyMap<number, number>) => Promise<SampleDifference | null>): Promise<ReadonlyMap<number, number> | null> {
+export async function findLateTicks(first: SampleDifference, timerNs: number, periodNs: number, untilNs: number, replay: (late: ReadonlyMap<number, number>) => Promise<SampleDifference | null>): Promise<ReadonlyMap<number, number> | null> {
   const late = new Map<number, number>();
   let left: SampleDifference | null = first;
-  while (left !== null && late.size < mostLateTicks) {
+  while (left !== null && late.size < mostLateTicks((untilNs - timerNs) / periodNs)) {
     const at: number = left.tNs;
     const tick = Math.floor((at - timerNs) / periodNs);
     let next: SampleDifference | null | undefined;

@@ -61,7 +61,7 @@ export const brokenAqms: readonly BrokenAqm[] = [
   broken('hhf-admits-twice', 'hhf', 'a flow is heavy only after twice the bytes', (right, params, context, startNs) => right.create({ ...params, admit_bytes: 2 * Number(params['admit_bytes'] ?? 131072) }, context, startNs)),
   broken('pfifo_fast-no-batches', 'pfifo_fast', "a ring's places are free at once", (_, __, context, startNs) => aqms.get('pfifo')!.create({ limit: 1000 }, context, startNs)),
   broken('sfb-double-increment', 'sfb', 'the probability rises twice as fast', (right, params, context, startNs) => right.create({ ...params, increment: 66 / 65535 }, context, startNs)),
-  broken('choke-double-min', 'choke', 'compares only from twice the threshold on', (right, params, context, startNs) => right.create({ ...params, min: '20p' }, context, startNs)),
+  broken('choke-double-min', 'choke', 'compares only from twice the threshold on', (right, params, context, startNs) => right.create({ ...params, min: 20 }, context, startNs)),
   broken('dualpi2-coupling-4', 'dualpi2', 'the L4S probability is four times the base instead of twice', (right, params, context, startNs) => right.create({ ...params, coupling_factor: 4 }, context, startNs)),
 ];
 
