@@ -5,6 +5,7 @@ import { compiledFile } from '../../kernel/project.js';
 import { UserError } from '../errors.js';
 import type { Finding } from '../records/raw.js';
 
+/** A report can be of a set's folder, too. */
 export interface AnalysisRequest { readonly task: 'tables' | 'report'; readonly runDir: string }
 export type AnalysisReply =
   | { readonly type: 'done'; readonly rows: Readonly<Record<string, number>>; readonly findings: readonly Finding[] }
@@ -26,6 +27,9 @@ export async function analyse({ task, runDir }: AnalysisRequest): Promise<Analys
 
 /** Threads without work: one has its libraries loaded and its code compiled, which is half of what a short run's analysis takes. At most as many as runs were analysed at once. */
 const idle: Worker[] = [];
+
+/** Where the libraries are loaded already. @throws as the one it takes */
+export const analyseWarm = (request: AnalysisRequest): Promise<Analysed> => (idle.length > 0 ? analyseInThread : analyse)(request);
 
 /** @throws UserError, or Error with the worker's stack */
 export function analyseInThread(request: AnalysisRequest): Promise<Analysed> {
