@@ -88,7 +88,7 @@ describe('the machine uml', function () {
     const [first, second, other] = [await runNamed('observe', { plan: { seed: 7 } }), await runNamed('observe', { plan: { seed: 7 } }), await runNamed('observe', { plan: { seed: 8 } })];
     assert.equal(first.raw('observed.json'), second.raw('observed.json'));
     const observed = JSON.parse(first.raw('observed.json')) as { env: Record<string, string>; random: string; tmp: number };
-    assert.deepEqual(Object.keys(observed.env).sort(), ['HOME', 'LANG', 'PATH', 'TMPDIR', 'TZ']);
+    assert.deepEqual(Object.keys(observed.env).sort(), ['HOME', 'LANG', 'PATH', 'TMPDIR', 'TZ', 'UV_THREADPOOL_SIZE']);
     assert.equal(observed.tmp, 0);
     assert.notEqual(observed.random, (JSON.parse(other.raw('observed.json')) as { random: string }).random);
   });

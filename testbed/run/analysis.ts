@@ -5,6 +5,7 @@ import { compiledFile } from '../../kernel/project.js';
 import { UserError } from '../errors.js';
 import type { Finding } from '../records/raw.js';
 
+/** A report can be of a set's folder, too. */
 export interface AnalysisRequest { readonly task: 'tables' | 'report'; readonly runDir: string }
 export type AnalysisReply =
   | { readonly type: 'done'; readonly rows: Readonly<Record<string, number>>; readonly findings: readonly Finding[] }
@@ -32,6 +33,9 @@ export function expectAnalysis(report: boolean): void {
   if (report) loading.push(import('../report/report.js'));
   for (const each of loading) each.catch(() => undefined);
 }
+
+/** Where the libraries are loaded already. @throws as the one it takes */
+export const analyseWarm = (request: AnalysisRequest): Promise<Analysed> => (idle.length > 0 ? analyseInThread : analyse)(request);
 
 /** @throws UserError, or Error with the worker's stack */
 export function analyseInThread(request: AnalysisRequest): Promise<Analysed> {

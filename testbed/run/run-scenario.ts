@@ -23,6 +23,7 @@ import { kernelRules } from '../scenario/engine-rules.js';
 import { parsePath } from '../scenario/data.js';
 import { load } from '../scenario/load.js';
 import type { Scenario } from '../scenario/scenario.js';
+import { analyseWarm } from './analysis.js';
 import { type Engine, kernelEngine } from './engine.js';
 import type { ExecuteResult } from './execute.js';
 import { interruptible } from './interrupt.js';
@@ -198,7 +199,7 @@ async function figures(topDir: string, runs: number, report: boolean): Promise<s
   }
   const { summarise } = await import('../analysis/summary.js');
   const summary = await summarise(topDir);
-  if (report) await (await import('../report/report.js')).writeReport(topDir);
+  if (report) await analyseWarm({ task: 'report', runDir: topDir });
   return summaryTable(summary, false);
 }
 
