@@ -12,11 +12,11 @@ const cli = path.join(projectRoot, 'bin', 'testbed.mjs');
 export interface Timed { readonly wallS: number; readonly stdout: string; readonly stderr: string; readonly code: number | null }
 
 /** @param core pins the command and what it starts to one core; null = not pinned. */
-export function timed(program: string, args: readonly string[], core: number | null, timeoutS = 900): Promise<Timed> {
+export function timed(program: string, args: readonly string[], core: number | null, timeoutS = 900, env: Readonly<Record<string, string>> = {}): Promise<Timed> {
   const [file, words] = core === null ? [program, args] : ['taskset', ['-c', String(core), program, ...args]];
   const started = performance.now();
   return new Promise((resolve, reject) => {
-    const child = spawn(file, words, { stdio: ['ignore', 'pipe', 'pipe'], timeout: timeoutS * 1000 });
+    const child = spawn(file, words, { stdio: ['ignore', 'pipe', 'pipe'], timeout: timeoutS * 1000, env: { ...process.env, ...env } });
     let stdout = '';
     let stderr = '';
     child.stdout.on('data', (data: Buffer) => { stdout += data.toString(); });

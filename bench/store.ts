@@ -4,12 +4,14 @@
  */
 
 import * as fs from 'node:fs';
+import * as http from 'node:http';
+import type { AddressInfo } from 'node:net';
 import * as os from 'node:os';
 import * as path from 'node:path';
 import { peakAtExit, syntheticId, writeSyntheticPacketRun, writeSyntheticRuns } from '../testbed/testing/synthetic-runs.js';
 import { median, projectRoot, timed } from './measure.js';
 
-const cli = path.join(projectRoot, 'dist', 'testbed', 'cli', 'main.js');
+const cli = path.join(projectRoot, 'bin', 'testbed.mjs');
 
 export type Say = (what: string, figure: string, goal: string, met: boolean | null) => void;
 
@@ -40,12 +42,22 @@ export async function store(say: Say): Promise<void> {
 
     const rows = 5_000_000;
     const run = await writeSyntheticPacketRun(path.join(root, 'large'), rows);
-    for (const [format, file] of [['csv', 'x.csv'], ['json', 'x.json'], ['parquet', 'x.parquet'], ['qlog', 'x.sqlog'], ['pcapng', 'x.pcapng']] as const) {
+    for (const [format, file] of [['csv', 'x.csv'], ['json', 'x.json'], ['parquet', 'x.parquet'], ['qlog', 'x.sqlog'], ['pcapng', 'x.pcapng'], ['flent', 'x.flent.gz']] as const) {
       const out = path.join(root, file);
       const args = [cli, 'export', run, '--format', format, ...(['csv', 'json', 'parquet'].includes(format) ? ['--table', 'packets'] : []), '--out', out];
       const { wallS, peakMB } = await measured(args);
       say(`5 million packets as ${format} (${(fs.statSync(out).size / 1e6).toFixed(0)} MB): s, peak MB`, `${wallS.toFixed(1)}, ${peakMB.toFixed(0)}`, '< 500 MB', peakMB < 500);
       fs.rmSync(out);
+    }
+    // Packets are no points: what goes there are the other tables and the figures.
+    const sink = http.createServer((request, response) => { request.resume().on('end', () => { response.writeHead(204).end(); }); });
+    await new Promise<void>((resolve) => { sink.listen(0, '127.0.0.1', resolve); });
+    try {
+      const { wallS, peakMB } = await measured([cli, 'export', run, '--format', 'influx'], { INFLUX_URL: `http://127.0.0.1:${(sink.address() as AddressInfo).port}`, INFLUX_TOKEN: 'token', INFLUX_ORG: 'org', INFLUX_BUCKET: 'bench' });
+      say('the run of 5 million packets to InfluxDB: s, peak MB', `${wallS.toFixed(1)}, ${peakMB.toFixed(0)}`, '< 500 MB', peakMB < 500);
+    } finally {
+      sink.closeAllConnections();
+      await new Promise((resolve) => { sink.close(resolve); });
     }
   } finally {
     fs.rmSync(root, { recursive: true, force: true });
@@ -55,8 +67,8 @@ export async function store(say: Say): Promise<void> {
 interface Measured { readonly wallS: number; readonly cpuS: number; readonly peakMB: number }
 
 /** A command: its wall time, and its CPU time and peak memory, which it tells itself at its end. */
-async function measured(args: readonly string[]): Promise<Measured> {
-  const { code, stderr, wallS } = await timed(process.execPath, ['--import', peakAtExit, ...args], null);
+async function measured(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Measured> {
+  const { code, stderr, wallS } = await timed(process.execPath, ['--import', peakAtExit, ...args], null, 900, env);
   const peak = /peak=(\d+) cpu=(\d+)/.exec(stderr);
   if (code !== 0 || peak === null) throw new Error(`${args.join(' ')} ended with ${code}: ${stderr}`);
   return { wallS, cpuS: Number(peak[2]) / 1e6, peakMB: Number(peak[1]) / 1024 };

@@ -30,6 +30,9 @@ export const variedTag = (name: string): `vary_${string}` => `vary_${name.replac
 export const measurements = { queue: 'testbed_queue', probes: 'testbed_probe', sockets: 'testbed_socket', summary: 'testbed_summary' } as const;
 export type SentTable = Exclude<keyof typeof measurements, 'summary'>;
 
+/** Time stamps, ns since 1970, are of 64 bits; InfluxDB keeps the outermost for itself. */
+const mostNs = 2n ** 63n - 2n;
+
 /** Columns that become tags or the time stamp. */
 const notFields: ReadonlySet<string> = new Set(['t', 'bottleneck', 'flow', 'probe_id', 'seq']);
 
@@ -56,12 +59,15 @@ export function rowLines(header: RecordHeader, plan: Plan, tags: RunTags, startN
   return (view, row) => {
     const t = time(view, row);
     if (!Number.isFinite(t)) return null;
+    const timestamp = startNs + BigInt(Math.round(t));
+    if (timestamp < -mostNs || timestamp > mostNs) return null;
     const point = tagged(new Point(measurements[table]), tags);
     own(point, view, row);
     let empty = true;
     for (const { name, whole: isWhole, read } of fields) {
       const value = read(view, row);
-      if (!Number.isFinite(value)) continue;
+      // As in the tables: what no column of its type holds is not there.
+      if (!Number.isFinite(value) || (isWhole && Math.abs(value) >= 2 ** 63)) continue;
       empty = false;
       if (isWhole) point.intField(name, Math.round(value));
       else point.floatField(name, value);
@@ -69,7 +75,7 @@ export function rowLines(header: RecordHeader, plan: Plan, tags: RunTags, startN
     // As a number: InfluxQL takes no mean of booleans.
     if (table === 'probes') point.intField('lost', empty ? 1 : 0);
     else if (empty) return null;
-    return point.timestamp(String(startNs + BigInt(Math.round(t)))).toLineProtocol() ?? null;
+    return point.timestamp(String(timestamp)).toLineProtocol() ?? null;
   };
 }
 
@@ -100,7 +106,7 @@ function ownTags(table: SentTable, header: RecordHeader, plan: Plan, readers: Re
 export function summaryLines(rows: readonly MetricRow[], status: string, windowEndNs: number, tags: RunTags, startNs: bigint): string[] {
   const points = new Map<string, Point>();
   for (const row of rows) {
-    if (row.value === null) continue;
+    if (row.value === null || !Number.isFinite(row.value)) continue;
     const key = JSON.stringify([row.part, row.name, row.class]);
     let point = points.get(key);
     if (point === undefined) {

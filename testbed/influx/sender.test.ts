@@ -11,6 +11,7 @@ import { ledgerName } from './ledger.js';
 import { RunPoints } from './run-points.js';
 import { liveTiming, Sender, type SenderTiming, type SenderTotals } from './sender.js';
 import { influxSettings, targetOf } from './settings.js';
+import { parseLine } from './strict-lines.js';
 import { half, type Reply, ScriptedServer, secret, silence, status } from './testing.js';
 
 const stored = status(204);
@@ -78,6 +79,12 @@ describe('sending points', () => {
     assert.deepEqual(first.warnings, []);
     assert.match(server.requests[0]!.url, /^\/api\/v2\/write\?org=org&bucket=lab&precision=ns$/);
     assert.equal(server.requests[0]!.authorization, `Token ${secret}`);
+    for (const line of server.lines) parseLine(line); // throws where it is none
+    for (const { method, encoding, type, bytes, count } of server.requests) {
+      assert.equal(method, 'POST');
+      assert.match(type ?? '', /^text\/plain; charset=utf-8$/i);
+      if (count > 100) assert.ok(encoding === 'gzip' && bytes < 30 * count, `${count} lines in ${bytes} bytes`);
+    }
     const requests = server.requests.length;
     await sendAll(server);
     assert.equal(server.requests.length, requests);
@@ -140,6 +147,23 @@ describe('sending points', () => {
       assert.ok(!fs.readFileSync(path.join(run, ledgerName), 'utf8').includes(secret));
       assertWhole(server, await sendAll(server));
     }));
+
+  // As InfluxDB's API documents its errors: 2.x by code and message, 3.x by error and what is wrong in each line.
+  for (const [code, body, message] of [
+    [400, { code: 'invalid', message: 'partial write: field type conflict: input field "drops" on measurement "testbed_queue" is type integer, already exists as type float dropped=1' }, /answered 400: partial write: field type conflict.*; a bucket of its own/],
+    [400, { error: 'partial write of line protocol occurred', data: [{ error_message: 'invalid column type', line_number: 1, original_line: 'x' }] }, /answered 400: partial write of line protocol occurred; a bucket of its own/],
+    [404, { code: 'not found', message: 'bucket "lab" not found' }, /answered 404: bucket "lab" not found; does the bucket \(INFLUX_BUCKET\) exist/],
+    [401, { code: 'unauthorized', message: 'unauthorized access' }, /answered 401: unauthorized access; is INFLUX_TOKEN one/],
+    [403, { code: 'forbidden', message: 'insufficient permissions for write' }, /answered 403: insufficient permissions for write; is INFLUX_TOKEN one/],
+    [422, { code: 'unprocessable entity', message: 'points beyond retention policy' }, /answered 422: points beyond retention policy/],
+  ] as const) {
+    it(`says what a server that answers ${code} means, asks no more, and keeps the points: ${Object.values(body)[0] as string}`, () => against([status(code, { 'content-type': 'application/json; charset=utf-8' }, JSON.stringify(body)), stored], async (server) => {
+      const { totals, warnings } = await sendAll(server);
+      assert.deepEqual([totals.sent, server.requests.length, warnings.length], [0, 1, 1]);
+      assert.match(warnings[0]!, message);
+      assertWhole(server, await sendAll(server));
+    }));
+  }
 
   it('leaves a slow server after its time, with one warning, and keeps the rest', () => {
     const slow: Reply = (response) => { setTimeout(() => { response.writeHead(204).end(); }, 100); };

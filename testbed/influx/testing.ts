@@ -143,7 +143,7 @@ export const half = (code: number): Reply => (response) => {
 /** Answers one request after the other as told, the rest with the last. Keeps the lines of those it answered with 204. */
 export class ScriptedServer {
   readonly lines: string[] = [];
-  readonly requests: { readonly atMs: number; readonly url: string; readonly authorization: string | undefined; readonly count: number }[] = [];
+  readonly requests: { readonly atMs: number; readonly url: string; readonly authorization: string | undefined; readonly count: number; readonly method: string; readonly encoding: string | undefined; readonly type: string | undefined; readonly bytes: number }[] = [];
   private readonly server: http.Server;
   private constructor(private readonly replies: readonly Reply[]) {
     this.server = http.createServer((request, response) => {
@@ -154,7 +154,7 @@ export class ScriptedServer {
         const body = (request.headers['content-encoding'] === 'gzip' ? gunzipSync(bytes) : bytes).toString();
         const lines = body.split('\n');
         const reply = this.replies[Math.min(this.requests.length, this.replies.length - 1)]!;
-        this.requests.push({ atMs: performance.now(), url: request.url ?? '', authorization: request.headers.authorization, count: lines.length });
+        this.requests.push({ atMs: performance.now(), url: request.url ?? '', authorization: request.headers.authorization, count: lines.length, method: request.method ?? '', encoding: request.headers['content-encoding'], type: request.headers['content-type'], bytes: bytes.length });
         response.once('finish', () => { if (response.statusCode === 204) this.lines.push(...lines); });
         reply(response, body);
       });

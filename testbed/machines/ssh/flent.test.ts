@@ -13,7 +13,7 @@ import { mayUseNamespaces } from '../local.js';
 const scenario = `name: remote-flent
 topology:
   routers: [R1, R2]
-  links: { BL: { between: [R1, R2], rate: 20mbit, queue: { kind: pfifo, limit: 50 } } }
+  links: { BL: { between: [R1, R2], rate: 20mbit, queue: { kind: pfifo, limit: 500 } } }
   hosts: { S: { at: R1 }, D: { at: R2 } }
 traffic: { load: { tool: flent, test: rrul_be, from: S, to: D, length: 2s, delay: 1s, step: 100ms } }
 measure: { warmup: 1s, duration: 6s }
