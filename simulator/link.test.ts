@@ -56,6 +56,19 @@ describe('A link', () => {
     });
   });
 
+  it('holds packets at an interface that a plan event gives a queue, though until then nothing held them there', () => {
+    const plan = dumbbell({
+      rateBps: 10e6, queue: queue('pfifo', { limit: 1000 }), pairs: 1, rttNs: 20e6, durationNs: 2e9, model: 'classic', flows: [cbr(5e6, 1236)],
+      events: [{ atNs: 1e9, direction: 'S[0]', set: { rateBps: 2.5e6, queue: queue('pfifo', { limit: 5 }) } }],
+    });
+    withRun(plan, ({ summary }) => {
+      // From 1 s on half of the 505 datagrams a second fit: 1250 bytes at 2.5 Mbit/s take 4 ms.
+      const { sentPackets, drops } = summary.links.find(({ name }) => name === 'S[0]')!;
+      assert.ok(Math.abs(sentPackets - 255) <= 6, `${sentPackets} sent`);
+      assert.ok(Math.abs(drops - 250) <= 7, `${drops} dropped`);
+    });
+  });
+
   it('says that the run is invalid when a wire had no room', () => {
     const plan = dumbbell({ rateBps: 10e6, queue: queue('pfifo', { limit: 100 }), pairs: 1, rttNs: 200e6, forwardDelayNs: 100e6, wire: { limitPackets: 10 }, durationNs: 1e9, flows: [cbr(5e6, 1236)] });
     withRun(plan, (result) => assert.match(result.text('agent.jsonl'), /"level":"invalid","rule":"netem-dropped"/));
