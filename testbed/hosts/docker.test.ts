@@ -6,8 +6,9 @@ import * as path from 'node:path';
 import type { Plan } from '../plan/plan.js';
 import { assertWentThrough, eventually, Place, runJson, skip, type Ended } from '../testing/command.js';
 import { noEngine, PrivateEngine } from '../testing/private-engine.js';
+import { startContainers } from './containers.js';
 import { openEngine, type Engine } from './engine.js';
-import { findImage, imageName } from './image.js';
+import { findImage, imageName, importPrograms } from './image.js';
 
 /** No delay: netem is not in every kernel. */
 const scenario = (durationS: number, more = ''): string => `name: contained
@@ -121,6 +122,38 @@ for (const kind of ['docker', 'podman'] as const) describe(`hosts in containers 
     assert.deepEqual(await containers(), ['/somebody-elses']);
     await other.remove({ force: true });
     await place.assertNothingLeft();
+  });
+
+  onceOnly('are refused where a name is taken, and what has it is left alone', async () => {
+    const kept = process.env['DOCKER_HOST'];
+    process.env['DOCKER_HOST'] = private_.host;
+    try {
+      const nodes = ['A', 'B', 'C'].map((name) => ({ node: name, netns: name }));
+      const first = await startContainers([nodes[2]!], 'abcd1234', null);
+      await assert.rejects(startContainers(nodes, 'abcd1234', null), /the container testbed-abcd1234-C of C exists already: run testbed clean, or end the run that uses it/);
+      assert.deepEqual(await containers(), ['/testbed-abcd1234-C']);
+      await first.close();
+      assert.deepEqual(await containers(), []);
+    } finally {
+      if (kept === undefined) delete process.env['DOCKER_HOST'];
+      else process.env['DOCKER_HOST'] = kept;
+    }
+  });
+
+  onceOnly('are refused where their image lacks a program of the plan, with its name and who asks for it', async () => {
+    // Engines tell when an image was made to the second, and the newest is taken.
+    await new Promise((resolve) => { setTimeout(resolve, 1100); });
+    await importPrograms(engine, ['sh', 'sleep']);
+    const ended = await run('lacking');
+    assert.equal(ended.code, 1, ended.stderr);
+    assert.match(ended.stderr, /the image testbed-host:1 of hosts in containers has no iperf3 \(traffic bulk\), ping \(probe ping\): .*testbed image build/);
+    assert.deepEqual(await containers(), []);
+    await new Promise((resolve) => { setTimeout(resolve, 1100); });
+    await importPrograms(engine, ['sh']);
+    const without = await run('sleepless');
+    assert.equal(without.code, 1, without.stderr);
+    assert.match(without.stderr, /does not start: .*the image lacks \/usr\/bin\/sleep: testbed image build/);
+    assert.deepEqual(await containers(), []);
   });
 
   onceOnly('are refused where there is no engine, no permission or another machine, each with what to do', async () => {

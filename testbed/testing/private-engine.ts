@@ -74,8 +74,16 @@ export class PrivateEngine {
       daemon.kill('SIGTERM');
       await ended;
     }
-    // podman leaves its storage mounted.
-    for (const point of mountPoints()) if (point.startsWith(`${this.folder}/`)) unmountAll(point);
-    fs.rmSync(this.folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 });
+    // podman leaves its storage mounted, and what cleans up after its containers may mount it once more.
+    for (let left = 20; ; left--) {
+      for (const point of mountPoints()) if (point.startsWith(`${this.folder}/`)) unmountAll(point);
+      try {
+        fs.rmSync(this.folder, { recursive: true, force: true });
+        return;
+      } catch (error) {
+        if (left === 0) throw error;
+        await new Promise((resolve) => { setTimeout(resolve, 200); });
+      }
+    }
   }
 }
