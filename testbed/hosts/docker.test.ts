@@ -160,6 +160,8 @@ for (const kind of ['docker', 'podman'] as const) describe(`hosts in containers 
     await refused(run('refused', [], { DOCKER_HOST: `unix://${place.path('nobody')}` }), /does not answer at .*nobody \(ENOENT\).*(start it|systemctl)/s);
     await refused(run('refused', [], { DOCKER_HOST: 'tcp://192.0.2.1:2375' }), /tcp:\/\/192\.0\.2\.1:2375.*unix:\/\//s);
     await refused(place.testbed(['run', place.path('short.yaml'), '--machine', 'uml', '--hosts', 'docker', '--out', place.path('refused')], { env: env() }), /inside a UML guest.*--hosts netns/s);
+    const nobody = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'];
+    await refused(place.testbed(['image', 'build'], { env: env({ HOME: '/nonexistent' }), under: nobody, cwd: '/' }), /no permission for the container engine's socket .*: join its group .* or run as root/);
     assert.deepEqual(place.runs('refused'), []);
   });
 });
