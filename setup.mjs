@@ -22,11 +22,15 @@ const started = Date.now();
 const commands = ['ip', 'tc', 'iperf3', 'ping', 'mount', 'setpriv', 'nsenter', 'unshare', 'gcc', 'make', 'flex', 'bison', 'bc', 'xz'];
 
 /** What only tests run: tools and servers that ours must get on with, and ethtool, which meddles with what is checked. */
-const testCommands = process.argv.includes('--tests') ? ['ethtool', 'flent', 'irtt', 'fping', 'tshark', 'victoria-metrics', 'influxd', 'sshd', 'dockerd'] : [];
+const testCommands = process.argv.includes('--tests') ? ['ethtool', 'flent', 'irtt', 'fping', 'tshark', 'victoria-metrics', 'influxd', 'sshd', 'dockerd', 'podman'] : [];
 /** The same, but not free software everywhere (netperf in Debian 12): installed where the machine's own sources have it, never asked for. */
 const testCommandsIfOffered = process.argv.includes('--tests') ? ['netperf'] : [];
 /** Services of Debian's packages that are not called after the package. */
-const services = { 'docker.io': ['docker.service', 'docker.socket', 'containerd.service'], 'openssh-server': ['ssh.service', 'ssh.socket'] };
+const services = {
+  'docker.io': ['docker.service', 'docker.socket', 'containerd.service'],
+  'openssh-server': ['ssh.service', 'ssh.socket'],
+  podman: ['podman.service', 'podman.socket', 'podman-restart.service', 'podman-auto-update.service', 'podman-auto-update.timer'],
+};
 /** Libraries, by a file that tells of them. */
 const testLibraries = process.argv.includes('--tests') ? { matplotlib: ['/usr/lib/python3/dist-packages/matplotlib', '/usr/lib/python3/site-packages/matplotlib'] } : {};
 

@@ -54,8 +54,8 @@ export async function main(): Promise<number> {
 
 /** The code for containers is a file of its own beside this one (setup.mjs): a run without them does not read it. */
 async function makeContainers(plan: Plan, tag: string, journal: Journal | null): Promise<Containers> {
-  const { startContainers } = await import(projectFile('dist', 'containers.mjs')) as typeof ContainersModule;
-  return startContainers(plan.nodes.map(({ name, netns }) => ({ node: name, netns })), tag, journal);
+  const { programsInside, startContainers } = await import(projectFile('dist', 'containers.mjs')) as typeof ContainersModule;
+  return startContainers(plan.nodes.map(({ name, netns }) => ({ node: name, netns })), tag, journal, programsInside(plan));
 }
 
 /** The agent's parts. */

@@ -83,7 +83,10 @@ export interface Comparison {
   /** Figures outside the noise even when judged together: Holm's correction over all figures judged, family-wise 5 %. */
   readonly familyWise: { readonly judged: number; readonly outside: readonly { readonly cell: number; readonly side: number; readonly figure: string }[] };
   readonly assumptions: readonly string[];
+  /** What was to be compared and has no run that counts, each with the reason. */
+  readonly missing: readonly MissingSide[];
 }
+export interface MissingSide { readonly label: string; readonly reason: string }
 export interface Refusal extends Difference { readonly side: number }
 
 export const comparisonName = 'comparison.json';
@@ -100,6 +103,8 @@ export interface CompareOptions {
   /** Names of what may differ or be unfinished; `*` = anything. */
   readonly allow: readonly string[];
   readonly labels?: readonly string[];
+  /** What was to be compared as well, and has no run that counts. */
+  readonly missing?: readonly MissingSide[];
   /** False: figures only; nothing is read but JSON. */
   readonly distributions?: boolean;
   readonly onProgress?: (text: string) => void;
@@ -139,7 +144,7 @@ export async function compareFromDisk(given: readonly string[], options: Compare
     schema: 1,
     sides: operands.map((operand, side) => sideOfComparison(operand, labels[side]!)),
     differs, allowed: refusals, cells: compared, unmatched: unmatched.map(({ operand, ...rest }) => ({ side: operand, ...rest })),
-    counts, familyWise: familyWise(compared), assumptions: [...figureAssumptions, ...distributionAssumptions],
+    counts, familyWise: familyWise(compared), assumptions: [...figureAssumptions, ...distributionAssumptions], missing: options.missing ?? [],
   } as const);
   return { comparison, cells, operands };
 }

@@ -26,7 +26,7 @@ export function comparisonPage(comparison: Comparison, overlays: readonly (Overl
     cells.length > 1 ? cellsTable(comparison) : '',
     ...cells.map((cell, index) => cellSection(cell, index, labels, overlays[index], cells.length)),
     drawn > 0 && drawn < cells.length ? `<p class="dim">Curves are drawn of the first ${drawn} of ${cells.length} cells.</p>` : '',
-    whatDiffers(comparison), sidesSection(comparison), notMatched(comparison),
+    missingSides(comparison), whatDiffers(comparison), sidesSection(comparison), notMatched(comparison),
     `<h2>How it was judged</h2><ul class="dim">${comparison.assumptions.map((text) => `<li>${escapeHtml(text)}</li>`).join('')}</ul>`,
   ].filter((part) => part !== '').join('\n'));
 }
@@ -198,6 +198,10 @@ function sidesSection({ sides }: Comparison): string {
     ['Seeds', seedsText([...new Set(runs.map(({ seed }) => seed))])], ['Code', text(runs.map(({ gitCommit }) => gitCommit?.slice(0, 12) ?? 'unknown'))], ['Runs', text(runs.map(({ id }) => id))],
     ...(notCompared.length === 0 ? [] : [['Left out', notCompared.slice(0, 10).map(({ id, reason }) => `${id}: ${reason}`).join('; ') + (notCompared.length > 10 ? `; and ${notCompared.length - 10} more` : '')] as const]),
   ])}</div>`).join('')}</div>`;
+}
+
+function missingSides({ missing }: Comparison): string {
+  return missing.length === 0 ? '' : `<h2>Missing</h2><p class="dim">To be compared as well, without a run that counts.</p>${table(['Side', 'Reason'], missing.map(({ label, reason }): TableCell[] => [label, reason]))}`;
 }
 
 function notMatched({ unmatched, sides }: Comparison): string {

@@ -19,12 +19,13 @@ export interface TextOptions {
 const mostCells = 6;
 
 export function comparisonText(comparison: Comparison, options: TextOptions): string {
-  const { sides, differs, allowed, cells, unmatched } = comparison;
+  const { sides, differs, allowed, cells, unmatched, missing } = comparison;
   const { all, columns } = options;
   const labels = sides.map(({ label }) => label);
   const parts: string[] = [pc.bold(`${labels.slice(1).join(', ')} against ${labels[0]}`)];
   parts.push(sides.map(({ label, given, runs, notCompared }) => [`${label}: ${givenText(given)}, ${plural(runs.length, 'run')} (seed${new Set(runs.map(({ seed }) => seed)).size === 1 ? '' : 's'} ${seedsText(runs.map(({ seed }) => seed))})`,
     ...notCompared.slice(0, 5).map(({ id, reason }) => `  ${pc.yellow('left out')} ${id}: ${reason}`), ...(notCompared.length > 5 ? [`  and ${notCompared.length - 5} more left out`] : [])].join('\n')).join('\n'));
+  if (missing.length > 0) parts.push(missing.map(({ label, reason }) => `${pc.yellow('missing')} ${label}: ${reason}`).join('\n'));
   for (const { side, differences } of differs) {
     const told = differences.filter(({ category }) => category !== 'addressing');
     const lines = told.slice(0, 12).map(({ category, where, count, reference, other }) => `  ${where === 'run.json' ? category : where}: ${reference} → ${other}${count > 1 ? ` (${count} places)` : ''}`);

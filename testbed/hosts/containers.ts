@@ -4,18 +4,23 @@
  * without containers do not read it.
  */
 
-import { readFileSync } from 'node:fs';
+import { lstatSync, readFileSync } from 'node:fs';
 import type Docker from 'dockerode';
 import { UserError } from '../errors.js';
 import type { Journal } from '../journal/journal.js';
+import { needsOf } from '../machines/needs.js';
+import type { Plan } from '../plan/plan.js';
 import { openEngine, type Engine } from './engine.js';
 import type { NodeName } from './hosts.js';
-import { checkImage } from './image.js';
+import { checkImage, imageName, imagePrograms } from './image.js';
 
 /** Creating and starting goes best four at a time (docker 20.10, podman 4.3). */
 const atOnce = 4;
 
 export const labels = { tag: 'org.testbed.tag', node: 'org.testbed.node', owner: 'org.testbed.owner' } as const;
+
+/** What a container's first process does: nothing. */
+const waiting = ['/usr/bin/sleep', 'infinity'] as const;
 
 interface Running { readonly container: Docker.Container; readonly pid: number; readonly journalId: number | undefined }
 
@@ -28,8 +33,17 @@ export interface Containers {
   close(): Promise<void>;
 }
 
-/** Makes a container for every node. @throws UserError; nothing is left then */
-export async function startContainers(nodes: readonly NodeName[], tag: string, journal: Journal | null): Promise<Containers> {
+/** Programs that run inside hosts of a plan, with who asks for them; the network itself is made from outside. */
+export function programsInside(plan: Plan): ReadonlyMap<string, string> {
+  return new Map([['sh', 'every program'], ...needsOf(plan).flatMap(({ type, name, by, place }): [string, string][] => (type === 'program' && place !== undefined ? [[name, by]] : []))]);
+}
+
+/**
+ * Makes a container for every node.
+ * @param programs what the image must have, with who asks for it
+ * @throws UserError; nothing is left then
+ */
+export async function startContainers(nodes: readonly NodeName[], tag: string, journal: Journal | null, programs: ReadonlyMap<string, string> = new Map()): Promise<Containers> {
   const engine = await openEngine();
   const image = await checkImage(engine);
   const containers = new Map<string, Running>();
@@ -48,6 +62,9 @@ export async function startContainers(nodes: readonly NodeName[], tag: string, j
   };
   try {
     await inParallel(nodes, async (node) => { containers.set(node.node, await start(engine, image, node, tag, journal)); });
+    const [any] = containers.values();
+    const missing = any === undefined ? [] : [...programs].filter(([name]) => !hasProgram(any.pid, name));
+    if (missing.length > 0) throw new UserError(`the image ${imageName} of hosts in containers has no ${missing.map(([name, by]) => `${name} (${by})`).join(', ')}: build one that has (testbed image build makes one with ${imagePrograms.join(', ')}), or use --hosts netns`, 3);
   } catch (error) {
     await close().catch(() => undefined);
     throw error;
@@ -68,6 +85,10 @@ function ulimits(): Docker.Ulimit[] {
   });
 }
 
+/** Whether a program is in the usual folders of a container. Entries are not followed: an absolute link would lead to this machine's. */
+const hasProgram = (pid: number, name: string): boolean =>
+  ['usr/local/sbin', 'usr/local/bin', 'usr/sbin', 'usr/bin', 'sbin', 'bin'].some((folder) => lstatSync(`/proc/${pid}/root/${folder}/${name}`, { throwIfNoEntry: false }) !== undefined);
+
 const nameOf = (tag: string, { netns }: NodeName): string => `testbed-${tag}-${netns}`;
 
 async function start(engine: Engine, image: string, node: NodeName, tag: string, journal: Journal | null): Promise<Running> {
@@ -77,7 +98,7 @@ async function start(engine: Engine, image: string, node: NodeName, tag: string,
   let container: Docker.Container | undefined;
   try {
     container = await engine.docker.createContainer({
-      name, Image: image, Hostname: node.netns.replaceAll(/[^A-Za-z0-9-]/g, '-'), Cmd: ['/usr/bin/sleep', 'infinity'], StopSignal: 'SIGKILL',
+      name, Image: image, Hostname: node.netns.replaceAll(/[^A-Za-z0-9-]/g, '-'), Cmd: [...waiting], StopSignal: 'SIGKILL',
       Labels: { [labels.tag]: tag, [labels.node]: node.node, [labels.owner]: String(process.pid) },
       HostConfig: { NetworkMode: 'none', CapAdd: ['NET_ADMIN', 'NET_RAW'], Privileged: false, AutoRemove: false, Ulimits: ulimits() },
     });
@@ -90,7 +111,8 @@ async function start(engine: Engine, image: string, node: NodeName, tag: string,
     if (container !== undefined || (error as { statusCode?: number }).statusCode === 409) { if (journalId !== undefined) journal?.removed(journalId); }
     const reason = ((error as { json?: { message?: string } }).json?.message ?? (error as Error).message).trim();
     if ((error as { statusCode?: number }).statusCode === 409) throw new UserError(`the container ${name} of ${node.node} exists already: run testbed clean, or end the run that uses it`, 1);
-    throw new UserError(`the container ${name} of ${node.node} does not start: ${reason}`, 1);
+    const fix = reason.includes(waiting[0]) ? `; the image lacks ${waiting[0]}: testbed image build` : '';
+    throw new UserError(`the container ${name} of ${node.node} does not start: ${reason}${fix}`, 1);
   }
 }
 

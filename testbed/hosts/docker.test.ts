@@ -1,4 +1,4 @@
-/** Hosts in containers, in an engine started for the test. */
+/** Hosts in containers, in an engine started for the test: all of it with Docker, what engines differ in with podman too. */
 
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
@@ -8,8 +8,9 @@ import type { Metrics } from '../analysis/metrics.js';
 import type { Plan } from '../plan/plan.js';
 import { assertWentThrough, eventually, Place, runJson, skip, type Ended } from '../testing/command.js';
 import { noEngine, PrivateEngine } from '../testing/private-engine.js';
+import { startContainers } from './containers.js';
 import { openEngine, type Engine } from './engine.js';
-import { imageName } from './image.js';
+import { findImage, imageName, importPrograms } from './image.js';
 
 /** No delay: netem is not in every kernel. */
 const scenario = (durationS: number, more = ''): string => `name: contained
@@ -22,14 +23,16 @@ probes: { ping: { from: S[0], to: D[0], interval: 20ms, tool: ping } }
 measure: { warmup: 1s, duration: ${durationS}s }
 ${more}`;
 
-describe('hosts in containers', function () {
+for (const kind of ['docker', 'podman'] as const) describe(`hosts in containers of ${kind}`, function () {
   this.timeout(240_000);
-  const private_ = new PrivateEngine();
+  const private_ = new PrivateEngine(kind);
+  /** What is the same whichever engine it is. */
+  const onceOnly = (name: string, call: (this: Mocha.Context) => Promise<void>): void => { if (kind === 'docker') it(name, call); };
   let engine: Engine;
   let place: Place;
 
   before(async function () {
-    const reason = noEngine() ?? (await private_.start());
+    const reason = noEngine(kind) ?? (await private_.start());
     if (reason !== null) skip(this, reason);
     engine = await openEngine(private_.socket);
     place = new Place();
@@ -55,15 +58,15 @@ describe('hosts in containers', function () {
   it('are refused without their image, with the command that builds it', async () => {
     await refused(run('refused'), /has no image testbed-host:1\s+→ testbed image build/);
     assert.deepEqual(place.runs('refused'), []);
-    assert.match((await place.testbed(['doctor'], { env: env() })).stdout, /Docker \S+ answers; it has no image testbed-host:1 .*→ testbed image build/);
+    assert.match((await place.testbed(['doctor'], { env: env() })).stdout, /(Docker|podman) \S+ answers; it has no image testbed-host:1 .*→ testbed image build/);
   });
 
   it('need an image, which is built from the programs of this machine where no registry is', async () => {
     const { code, stdout, stderr } = await place.testbed(['image', 'build', '--from', 'machine'], { env: env() });
     assert.equal(code, 0, stderr);
     assert.match(stdout, /testbed-host:1 is built, from the programs of this machine/);
-    assert.match((await place.testbed(['doctor'], { env: env() })).stdout, /Docker \S+ answers; it has the image testbed-host:1/);
-    assert.equal((await engine.docker.getImage(imageName).inspect()).Config.Labels['org.testbed.image'], imageName);
+    assert.match((await place.testbed(['doctor'], { env: env() })).stdout, /(Docker|podman) \S+ answers; it has the image testbed-host:1/);
+    assert.equal((await engine.docker.getImage((await findImage(engine))!).inspect()).Config.Labels['org.testbed.image'], imageName);
   });
 
   it('carry a dumbbell with iperf3 and ping, and are gone afterwards', async () => {
@@ -78,7 +81,7 @@ describe('hosts in containers', function () {
     assert.deepEqual(await containers(), []);
   });
 
-  it('run a test of flent with the Python, netperf, irtt and fping of the image', async function () {
+  onceOnly('run a test of flent with the Python, netperf, irtt and fping of the image', async function () {
     const missing = ['flent', 'netperf', 'netserver', 'irtt', 'fping'].filter((name) => findProgram(name) === null);
     if (missing.length > 0) skip(this, `${missing.join(', ')} not installed (netperf is non-free in Debian 12: testbed doctor)`);
     // Room for every flow's first packets: netperf gives up one whose SYN is lost.
@@ -96,7 +99,7 @@ describe('hosts in containers', function () {
     assert.deepEqual(await containers(), []);
   });
 
-  it('have a delay and an AQM from the userspace bottleneck', async () => {
+  onceOnly('have a delay and an AQM from the userspace bottleneck', async () => {
     const ended = await run('daemon', ['--queues', 'daemon', '--set', 'traffic.bulk.rtt=40ms', '--set', 'topology.links.BL.queue={kind: fq_codel}']);
     const dir = place.run('daemon');
     assertWentThrough(dir, ended);
@@ -109,7 +112,7 @@ describe('hosts in containers', function () {
     assert.deepEqual(await containers(), []);
   });
 
-  it('have no rights but those over their own network', async () => {
+  onceOnly('have no rights but those over their own network', async () => {
     const started = place.start(['run', place.path('long.yaml'), '--machine', 'local', '--hosts', 'docker', '--no-report', '--out', place.path('rights')], { env: env() });
     await eventually('traffic', () => agentText(place, 'rights').includes('"phase":"traffic"') || started.child.exitCode !== null);
     const [first] = await engine.docker.listContainers();
@@ -125,7 +128,7 @@ describe('hosts in containers', function () {
   });
 
   it('of a killed run are removed by testbed clean, and no others', async () => {
-    const other = await engine.docker.createContainer({ name: 'somebody-elses', Image: imageName, Cmd: ['/usr/bin/sleep', 'infinity'], HostConfig: { NetworkMode: 'none', Init: true } });
+    const other = await engine.docker.createContainer({ name: 'somebody-elses', Image: (await findImage(engine))!, Cmd: ['/usr/bin/sleep', 'infinity'], HostConfig: { NetworkMode: 'none' } });
     const started = place.start(['run', place.path('long.yaml'), '--machine', 'local', '--hosts', 'docker', '--no-report', '--out', place.path('killed')], { env: env() });
     await eventually('traffic', () => agentText(place, 'killed').includes('"phase":"traffic"') || started.child.exitCode !== null);
     const agent = place.processes().find(({ command }) => command.includes('agent.mjs') && !command.includes('testbed.mjs'));
@@ -141,10 +144,44 @@ describe('hosts in containers', function () {
     await place.assertNothingLeft();
   });
 
-  it('are refused where there is no engine, no permission or another machine, each with what to do', async () => {
+  onceOnly('are refused where a name is taken, and what has it is left alone', async () => {
+    const kept = process.env['DOCKER_HOST'];
+    process.env['DOCKER_HOST'] = private_.host;
+    try {
+      const nodes = ['A', 'B', 'C'].map((name) => ({ node: name, netns: name }));
+      const first = await startContainers([nodes[2]!], 'abcd1234', null);
+      await assert.rejects(startContainers(nodes, 'abcd1234', null), /the container testbed-abcd1234-C of C exists already: run testbed clean, or end the run that uses it/);
+      assert.deepEqual(await containers(), ['/testbed-abcd1234-C']);
+      await first.close();
+      assert.deepEqual(await containers(), []);
+    } finally {
+      if (kept === undefined) delete process.env['DOCKER_HOST'];
+      else process.env['DOCKER_HOST'] = kept;
+    }
+  });
+
+  onceOnly('are refused where their image lacks a program of the plan, with its name and who asks for it', async () => {
+    // Engines tell when an image was made to the second, and the newest is taken.
+    await new Promise((resolve) => { setTimeout(resolve, 1100); });
+    await importPrograms(engine, ['sh', 'sleep']);
+    const ended = await run('lacking');
+    assert.equal(ended.code, 1, ended.stderr);
+    assert.match(ended.stderr, /the image testbed-host:1 of hosts in containers has no iperf3 \(traffic bulk\), ping \(probe ping\): .*testbed image build/);
+    assert.deepEqual(await containers(), []);
+    await new Promise((resolve) => { setTimeout(resolve, 1100); });
+    await importPrograms(engine, ['sh']);
+    const without = await run('sleepless');
+    assert.equal(without.code, 1, without.stderr);
+    assert.match(without.stderr, /does not start: .*the image lacks \/usr\/bin\/sleep: testbed image build/);
+    assert.deepEqual(await containers(), []);
+  });
+
+  onceOnly('are refused where there is no engine, no permission or another machine, each with what to do', async () => {
     await refused(run('refused', [], { DOCKER_HOST: `unix://${place.path('nobody')}` }), /does not answer at .*nobody \(ENOENT\).*(start it|systemctl)/s);
     await refused(run('refused', [], { DOCKER_HOST: 'tcp://192.0.2.1:2375' }), /tcp:\/\/192\.0\.2\.1:2375.*unix:\/\//s);
     await refused(place.testbed(['run', place.path('short.yaml'), '--machine', 'uml', '--hosts', 'docker', '--out', place.path('refused')], { env: env() }), /inside a UML guest.*--hosts netns/s);
+    const nobody = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'];
+    await refused(place.testbed(['image', 'build'], { env: env({ HOME: '/nonexistent' }), under: nobody, cwd: '/' }), /no permission for the container engine's socket .*: join its group .* or run as root/);
     assert.deepEqual(place.runs('refused'), []);
   });
 });

@@ -38,6 +38,9 @@ const programs = [
   { name: 'mktemp', required: false }, { name: 'rm', required: false }, { name: 'dd', required: false }, { name: 'uname', required: false },
 ] as const;
 
+/** What every image of ours has, for messages. */
+export const imagePrograms: readonly string[] = programs.filter(({ required }) => required).map(({ name }) => name);
+
 /** The newest image that carries our label (engines name an imported one differently), by its id; null when there is none. */
 export async function findImage({ docker }: Engine): Promise<string | null> {
   const images = await docker.listImages({ filters: { label: [`org.testbed.image=${imageName}`] } });
@@ -85,9 +88,14 @@ async function libraries(file: string): Promise<string[]> {
   });
 }
 
-async function fromMachine({ docker }: Engine): Promise<void> {
+async function fromMachine(engine: Engine): Promise<void> {
   const missing = programs.filter(({ name, required }) => required && findProgram(name) === null).map(({ name }) => name);
   if (missing.length > 0) throw new UserError(`the image cannot be built from this machine's programs: ${missing.join(', ')} is missing: ${howToInstall(missing)}`, 3);
+  await importPrograms(engine, programs.map(({ name }) => name));
+}
+
+/** An image of those of these programs that this machine has, with the libraries they load. @throws UserError when the engine does not take it */
+export async function importPrograms({ docker }: Engine, names: readonly string[]): Promise<void> {
   const tar = await tarOf(async (folder) => {
     for (const name of ['bin', 'usr/bin', 'usr/sbin', 'sbin', 'etc', 'tmp', 'proc', 'sys', 'dev', 'run', 'root', 'var']) mkdirSync(path.join(folder, name), { recursive: true });
     writeFileSync(path.join(folder, 'etc', 'passwd'), 'root:x:0:0:root:/root:/bin/sh\n');
@@ -104,7 +112,7 @@ async function fromMachine({ docker }: Engine): Promise<void> {
       const { atime, mtime } = statSync(file);
       utimesSync(path.join(folder, to), atime, mtime); // Python compiles anew what is not of the time it was compiled at
     };
-    for (const { name } of programs) {
+    for (const name of names) {
       const file = findProgram(name);
       if (file === null) continue;
       copy(file, `/usr/bin/${name}`);

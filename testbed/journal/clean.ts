@@ -21,7 +21,8 @@ export interface CleanReport {
 
 const MNT_DETACH = 2;
 
-function mountPoints(): Set<string> {
+/** Everything that is mounted on, as this process sees it. */
+export function mountPoints(): Set<string> {
   // Spaces and the like are octal in mountinfo.
   return new Set(readFileSync('/proc/self/mountinfo', 'utf8').split('\n').map((line) => (line.split(' ')[4] ?? '').replace(/\\([0-7]{3})/g, (_, code: string) => String.fromCharCode(Number.parseInt(code, 8)))));
 }

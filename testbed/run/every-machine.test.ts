@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
-import { needsUml, Place, runJson } from '../testing/command.js';
+import { eventually, needsUml, Place, runJson } from '../testing/command.js';
 import { dumbbellText } from '../testing/scenarios.js';
 import type { Comparison } from '../compare/comparison.js';
 
@@ -40,6 +40,28 @@ describe('a run on every machine', function () {
     assert.equal(code, 3, stderr);
     assert.match(stderr, /here: ssh:\/\/nobody@127\.0\.0\.1:1/);
     assert.match(stderr, /only qdisc has a run that counts/);
+  });
+
+  it('goes on when one dies in the middle, compares the others, says which is missing and why, and does not exit with 0', async () => {
+    place.write('testbed.config.yaml', 'machines:\n  dies: { machine: uml }\n  qdisc: { machine: uml }\n  userspace: { machine: uml, queues: daemon }\n');
+    const text = dumbbellText({ queue: '{ kind: codel }', measure: '{ warmup: 1s, duration: 20s }' });
+    const started = place.start(['run', place.write('long.yaml', text), '--machine', 'all', '--out', place.path('out')]);
+    const first = (): string => place.runs('out')[0] ?? '';
+    const lines = (): string => (fs.existsSync(path.join(first(), 'raw', 'agent.jsonl')) ? fs.readFileSync(path.join(first(), 'raw', 'agent.jsonl'), 'utf8') : '');
+    await eventually('traffic', () => lines().includes('"phase":"traffic"') || started.child.exitCode !== null);
+    for (const { pid, command } of place.processes()) if (command.includes('umid=guest')) process.kill(pid, 'SIGKILL');
+    const { code, stdout, stderr } = await started.ended;
+    assert.equal(code, 1, stderr);
+    assert.match(stderr, /dies.*killed by SIGKILL|uml:.*killed by SIGKILL/);
+    assert.match(stderr, /not as it should be: dies \(exit code 1\)/);
+    assert.match(stdout, /userspace against qdisc/);
+    assert.match(stdout, /missing dies: no run that counts; see \S+/);
+    const page = place.runs('out').find((dir) => path.basename(dir).startsWith('compare-'))!;
+    const comparison = JSON.parse(fs.readFileSync(path.join(page, 'comparison.json'), 'utf8')) as Comparison;
+    assert.deepEqual([comparison.sides.map(({ label }) => label), comparison.missing.map(({ label }) => label)], [['qdisc', 'userspace'], ['dies']]);
+    assert.match(fs.readFileSync(path.join(page, 'comparison.html'), 'utf8'), /<h2>Missing<\/h2>[^]*dies/);
+    assert.equal(runJson(first()).status, 'failed');
+    await place.assertNothingLeft();
   });
 
   for (const [what, config, message] of [

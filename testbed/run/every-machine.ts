@@ -6,6 +6,7 @@
 
 import pc from 'picocolors';
 import { configFile, configName } from '../config/config.js';
+import type { MissingSide } from '../compare/comparison.js';
 import { UserError } from '../errors.js';
 import { terminalColumns } from '../report/columns.js';
 import { loadScenario, prepare, runPrepared, type KernelChoice, type PreparedSet, type RunScenarioOptions } from './run-scenario.js';
@@ -27,6 +28,7 @@ export async function runOnEvery(machines: readonly Options[]): Promise<number> 
   const scenario = await loadScenario(first);
   const ready: { readonly name: string; readonly options: Options; readonly set: PreparedSet }[] = [];
   const refused: string[] = [];
+  const missing: MissingSide[] = [];
   for (const options of machines) {
     const name = options.engine.machine;
     try {
@@ -35,6 +37,7 @@ export async function runOnEvery(machines: readonly Options[]): Promise<number> 
       // A mistake in what was written would be the same everywhere.
       if (!(error instanceof UserError) || error.exitCode === 2) throw error;
       refused.push(name);
+      missing.push({ label: name, reason: error.message.split('\n')[0]! });
       process.stderr.write(`${pc.red(name)}: ${error.message}\n`);
     }
   }
@@ -48,10 +51,12 @@ export async function runOnEvery(machines: readonly Options[]): Promise<number> 
       const { code, topDir, complete } = await runPrepared(options, set);
       codes.set(name, code);
       if (topDir !== null && complete > 0) sides.push({ name, topDir });
+      else missing.push({ label: name, reason: `no run that counts${topDir === null ? '' : `; see ${topDir}`}` });
       if (code === 130) return 130;
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
       codes.set(name, error.exitCode);
+      missing.push({ label: name, reason: error.message.split('\n')[0]! });
       process.stderr.write(`${pc.red(name)}: ${error.message}\n`);
     }
   }
@@ -61,14 +66,14 @@ export async function runOnEvery(machines: readonly Options[]): Promise<number> 
   const failed = [...codes].filter(([, code]) => code !== 0);
   if (refused.length > 0) process.stderr.write(`${pc.red('not run')}: ${refused.join(', ')}\n`);
   if (failed.length > 0) process.stderr.write(`${pc.red('not as it should be')}: ${failed.map(([name, code]) => `${name} (exit code ${code})`).join(', ')}\n`);
-  if (sides.length >= 2) await compareSides(sides, first);
+  if (sides.length >= 2) await compareSides(sides, missing, first);
   else process.stderr.write(`nothing to compare: ${sides.length === 0 ? 'no machine has a run that counts' : `only ${sides[0]!.name} has a run that counts`}\n`);
   return failed.length > 0 ? 1 : refused.length > 0 ? 3 : 0;
 }
 
-async function compareSides(sides: readonly { readonly name: string; readonly topDir: string }[], { out, report }: Options): Promise<void> {
+async function compareSides(sides: readonly { readonly name: string; readonly topDir: string }[], missing: readonly MissingSide[], { out, report }: Options): Promise<void> {
   const [{ compareFromDisk }, { writeComparison }, { comparisonText }] = await Promise.all([import('../compare/comparison.js'), import('../compare/write.js'), import('../compare/text.js')]);
-  const result = await compareFromDisk(sides.map(({ topDir }) => topDir), { resultsDir: out, allow: [], labels: sides.map(({ name }) => name) });
+  const result = await compareFromDisk(sides.map(({ topDir }) => topDir), { resultsDir: out, allow: [], labels: sides.map(({ name }) => name), missing });
   const { page } = await writeComparison(result, out, undefined, report);
   process.stdout.write(`${comparisonText(result.comparison, { all: false, columns: terminalColumns(), atLeast: 0.001 })}\npage: ${page}\n`);
 }
