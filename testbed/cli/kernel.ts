@@ -7,8 +7,10 @@ import { buildKernel, type BuildProgress } from '../../kernel/build.js';
 import { builtKernels, removeKernel } from '../../kernel/cache.js';
 import { configHash } from '../../kernel/config.js';
 import { companions } from '../../kernel/preload.js';
+import { findProgram } from '../../kernel/project.js';
 import { selectKernel } from '../../kernel/select.js';
 import { debianName, defaultVersion, testedVersions } from '../../kernel/versions.js';
+import { howToInstall } from '../doctor/packages.js';
 import { UserError } from '../errors.js';
 
 const duration = (seconds: number): string => (seconds < 100 ? `${Math.round(seconds)} s` : `${Math.floor(seconds / 60)} min ${String(Math.round(seconds % 60)).padStart(2, '0')} s`);
@@ -70,7 +72,8 @@ async function build(version: string | undefined, options: { source?: string; na
 }
 
 function list(options: { json?: boolean }): void {
-  const debian = selectKernel(debianName).kernel;
+  const selected = selectKernel(debianName);
+  const debian = selected.kernel;
   const kernels = builtKernels();
   if (options.json) {
     console.log(JSON.stringify([
@@ -85,10 +88,11 @@ function list(options: { json?: boolean }): void {
     `${kernel.package ? `${kernel.package.name} ${kernel.package.version}` : kernel.source}${kernel.configHash === hash ? '' : ' (older kernel/uml.config)'}`,
     kernel.builtAt.slice(0, 10), missedBy(kernel.notAsAsked).length > 0 ? `without ${missedBy(kernel.notAsAsked).join(', ')}` : '',
   ]);
-  if (debian) rows.push([`uml:${debianName}`, debian.release, 'real', `package user-mode-linux`, '', '']);
+  if (debian) rows.push([`uml:${debianName}`, debian.release, 'real', `package user-mode-linux`, '', findProgram('modprobe') === null ? `needs modprobe: ${howToInstall(['modprobe'])}` : '']);
   for (const version of testedVersions) {
     if (!kernels.some((kernel) => kernel.name === version)) rows.push([`uml:${version}`, 'not built', '', `testbed kernel build ${version}`, '', '']);
   }
+  if (selected.kernel === null) rows.push([`uml:${debianName}`, 'not there', '', selected.fix, '', '']);
   const header = ['machine', 'release', 'clocks', 'from', 'built', ''];
   const widths = header.map((title, i) => Math.max(title.length, ...rows.map((row) => row[i]!.length)));
   for (const row of [header, ...rows]) console.log(row.map((cell, i) => cell.padEnd(widths[i]!)).join('  ').trimEnd());

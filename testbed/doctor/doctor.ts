@@ -87,6 +87,7 @@ function umlMachine(name: string): MachineState {
   const base = { name: info.name, kernel: info.kernel, clocks: info.clocks };
   if (process.platform !== 'linux' || process.arch !== 'x64') return { ...base, usable: false, notes: ['UML needs Linux on x86-64'], fix: null };
   if (info.kernel === null) return { ...base, usable: false, clocks: [], notes: [name === debianName ? 'not installed' : 'not built'], fix: name === debianName ? howToInstall(['linux.uml']) : `testbed kernel build ${name}` };
+  if (name === debianName && findProgram('modprobe') === null) return { ...base, usable: false, notes: ['its queue disciplines are modules: needs modprobe'], fix: howToInstall(['modprobe']) };
   if (!builtCompanions() && findProgram('gcc') === null && findProgram('cc') === null) return { ...base, usable: false, notes: ['needs a C compiler once'], fix: howToInstall(['gcc']) };
   try {
     memoryFolder(2 ** 30);

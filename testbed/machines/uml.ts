@@ -123,7 +123,9 @@ export class Uml implements Machine {
       lines.close();
       if (end.status === 0) return { status: 'complete' };
       if (request.signal.aborted) return { status: 'aborted' };
-      return failed(`${this.info.name}: ${whatHappened(end, watched.expired ? limitMs : null, lines, consoleFile, memoryBytes)}; log: ${consoleFile}`);
+      // The agent knows the folder of records by its name in the guest.
+      const what = whatHappened(end, watched.expired ? limitMs : null, lines, consoleFile, memoryBytes).replaceAll(guestRaw, () => raw);
+      return failed(`${this.info.name}: ${what}; log: ${consoleFile}`);
     } finally {
       lines.close();
       boot.remove();

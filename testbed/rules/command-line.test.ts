@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { findProgram } from '../../kernel/project.js';
+import { selectKernel } from '../../kernel/select.js';
 import { needsUml, Place, runJson, skip } from '../testing/command.js';
 import { dumbbellText } from '../testing/scenarios.js';
 
@@ -21,6 +22,23 @@ describe('the command', function () {
       assert.match(stderr, words);
       assert.doesNotMatch(stderr, /^\s+at /m);
     }
+  });
+
+  describe("about Debian's ready kernel", () => {
+    it('says how to get it where it is not there, and what it needs besides', async function () {
+      const { kernel } = selectKernel('debian');
+      const program = kernel === null ? null : findProgram('modprobe');
+      if (program !== null && process.getuid?.() !== 0) skip(this, 'hiding modprobe needs root');
+      const under = program === null ? [] : ['unshare', '--mount', 'sh', '-c', 'mount --bind "$1" "$2"; shift 2; exec "$@"', 'sh', place.write('not-a-program', ''), fs.realpathSync(program)];
+      const advice = kernel === null ? /install.*user-mode-linux|no package brings/ : /install.*kmod/;
+      const row = (await place.testbed(['kernel', 'list'], { under })).stdout.split('\n').find((line) => line.startsWith('uml:debian'));
+      assert.match(row ?? '', advice);
+      const machine = /– uml:debian[\s\S]*?(?=\n  [✓–] |\n\n)/.exec((await place.testbed(['doctor'], { under })).stdout)?.[0];
+      assert.match(machine ?? '', advice);
+      const { code, stderr } = await place.testbed(['run', file(), '--machine', 'uml:debian', '--out', 'out'], { under });
+      assert.equal(code, 3, stderr);
+      assert.match(stderr, advice);
+    });
   });
 
   describe('before anything starts', () => {

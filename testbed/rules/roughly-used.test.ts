@@ -5,8 +5,9 @@
 
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
+import * as path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { eventually, Place, type Started } from '../testing/command.js';
+import { eventually, Place, runJson, type Started } from '../testing/command.js';
 import { dumbbellText } from '../testing/scenarios.js';
 
 describe('a command roughly used', function () {
@@ -43,6 +44,18 @@ describe('a command roughly used', function () {
     assert.equal(code, 130, stderr);
     assert.match(stderr, /seed1: failed.*was removed/);
     assert.equal(JSON.parse(fs.readFileSync(`${set!}/seed2/run.json`, 'utf8')).status, 'incomplete');
+  });
+
+  it('ended by Ctrl-C twice says incomplete of its runs, not that they go on', async () => {
+    const started = await startSim();
+    started.child.kill('SIGINT');
+    await sleep(20);
+    started.child.kill('SIGINT');
+    const { code, stderr } = await started.ended;
+    assert.equal(code, 130, stderr);
+    const runs = fs.readdirSync(place.runs('out')[0]!).filter((name) => name.startsWith('seed'));
+    assert.ok(runs.length > 0);
+    for (const run of runs) assert.equal(runJson(path.join(place.runs('out')[0]!, run)).status, 'incomplete');
   });
 
   for (const waitMs of [10, 150, 400]) {

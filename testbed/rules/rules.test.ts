@@ -122,8 +122,8 @@ describe('a rule of the field that is broken', function () {
   });
 
   describe('iperf3', () => {
-    const fake = (name: string, script: string): Promise<ExecuteResult> => run(compiled(place, text(name, { tool: 'iperf3' })), {
-      agent: saboteur,
+    const fake = (name: string, script: string, clock: 'virtual' | 'real' = 'virtual', measure = '{ warmup: 1s, duration: 2s }'): Promise<ExecuteResult> => run(compiled(place, text(name, { tool: 'iperf3', measure }), clock), {
+      agent: saboteur, clock,
       onFolder: (runDir) => {
         fs.mkdirSync(path.join(runDir, 'raw', 'bin'));
         fs.writeFileSync(path.join(runDir, 'raw', 'bin', 'iperf3'), script, { mode: 0o755 });
@@ -145,6 +145,12 @@ describe('a rule of the field that is broken', function () {
       const result = await fake('fake-iperf3-warning', '#!/bin/sh\ncase " $* " in *" -c "*) echo "warning: something odd"; exec /usr/bin/iperf3 "$@";; *) exec /usr/bin/iperf3 "$@";; esac\n');
       assert.equal(result.status, 'complete', told(result).join('\n') || result.error!);
       for (const end of ['client', 'server']) assert.match(fs.readFileSync(path.join(result.runDir, 'raw', `iperf3-0-${end}.json`), 'utf8'), /"intervals"/);
+    });
+    it('whose server a loaded machine starts late, in real time, makes the run invalid and not failed', async () => {
+      const result = await fake('fake-iperf3-slow', '#!/bin/sh\ncase " $* " in *" -c "*) ;; *) sleep 2;; esac\nexec /usr/bin/iperf3 "$@"\n', 'real', '{ warmup: 1s, duration: 8s }');
+      // On a machine that is itself slower than this server, the start of everything is what was late.
+      invalid(result, 'late', /too loaded|started late/);
+      assert.equal(runJson(result.runDir).counts['flows'], 1);
     });
     it('whose port is taken in the receiver fails the run with the port and the host', async () => {
       const result = await run(compiled(place, text('port-taken', { tool: 'iperf3' })), { agent: saboteur });

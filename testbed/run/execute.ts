@@ -13,8 +13,9 @@ import type { RunOutcome } from '../machines/machine.js';
 import { planHash } from '../plan/hash.js';
 import type { Plan } from '../plan/plan.js';
 import type { AgentLine, Finding } from '../records/raw.js';
-import { type RunJson, type RunStatus, writeRunJson } from '../records/run-json.js';
+import { readRunJson, type RunJson, type RunStatus, writeRunJson } from '../records/run-json.js';
 import { analyse, analyseInThread, expectAnalysis } from './analysis.js';
+import { markedWhenCutOff } from './cut-off.js';
 import type { Engine } from './engine.js';
 import { diskFullMessage, isDiskFull, releaseReserve, reserve } from './full-disk.js';
 import { ProgressMeter } from './progress.js';
@@ -42,6 +43,15 @@ export interface ExecuteResult {
 }
 
 export async function execute(options: ExecuteOptions): Promise<ExecuteResult> {
+  const forget = markedWhenCutOff(options.runDir);
+  try {
+    return await executeInFolder(options);
+  } finally {
+    forget();
+  }
+}
+
+async function executeInFolder(options: ExecuteOptions): Promise<ExecuteResult> {
   const { plan, engine, runDir } = options;
   const raw = path.join(runDir, 'raw');
   fs.mkdirSync(raw, { recursive: true });
@@ -200,7 +210,6 @@ async function settle(engine: Engine, request: Parameters<Engine['execute']>[0])
     if (!fs.existsSync(path.join(request.runDir, 'raw'))) return { status: 'failed' }; // removed: that is said where it ends
     const refused = systemMessage(error);
     if (refused !== null) return { status: 'failed', error: refused };
-    const { readRunJson } = await import('../records/run-json.js');
     const run = readRunJson(request.runDir);
     releaseReserve(request.runDir);
     if (run) writeRunJson(request.runDir, { ...run, status: 'failed', ended: new Date().toISOString(), error: String(error) });

@@ -56,6 +56,17 @@ describe('the loader, given broken files', () => {
     }), { numRuns: 250, seed: 2 });
   });
 
+  it('answers --set with paths of any kind likewise', function () {
+    this.timeout(120_000);
+    const piece = fc.constantFrom('topology', 'links', 'hosts', 'BL', 'S', 'D', 'traffic', 'bulk', 'probes', 'ping', 'measure', 'seeds', '[0]', '[7]', 'vary', 'queue', 'events', 'at', 'set BL.rate', 'collect', 'tcp', 'sysctls', 'expect', 'rate', 'forward', 'kind', 'from', 'between', 'constructor', '__proto__', 'length', '0', '*', '[', ' ');
+    const path = fc.array(piece, { minLength: 1, maxLength: 5 }).map((parts) => parts.join('.').replaceAll('.[', '['));
+    const value = fc.oneof(nasty, fc.constantFrom('{ kind: red, min: 20p }', '[S[0], D[1]]', '&a [*a]', '{ <<: { a: 1 } }', '{ forward: null }', '[[]]', '[BL.utilisation > 0.5]', '[{ at: 1s, set BL.rate: 5mbit }]'), fc.json({ maxDepth: 2 }));
+    const text = corpus.find((each) => each.includes('name: dumbbell'))!;
+    fc.assert(fc.property(fc.array(fc.tuple(path, value), { minLength: 1, maxLength: 3 }), fc.boolean(), (settings, simulated) => {
+      survives(text, settings.map(([where, what]) => `${where}=${what}`), simulated);
+    }), { numRuns: 300, seed: 5 });
+  });
+
   it('answers any text likewise', function () {
     this.timeout(60_000);
     fc.assert(fc.property(fc.array(fc.oneof(nasty, fc.string({ maxLength: 5 })), { maxLength: 40 }).map((parts) => parts.join('')), (text) => survives(text)), { numRuns: 400, seed: 3 });

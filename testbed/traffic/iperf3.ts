@@ -27,6 +27,10 @@ import { payloadBytes } from './udp-flows.js';
 const second = 1e9;
 /** How often a server that does not listen yet is looked at, ns. */
 const listenPoll = 10e6;
+/** A start later than this for want of a server is told, ns; below it, the check of all timers decides. */
+const lateServer = 50e6;
+/** In real time a flow waits so long for a server that a loaded machine starts late, ns; the run is then invalid, but not for a fault of iperf3's. */
+const lateServerWait = 10 * second;
 /** A client may take this much longer than told (parameters, results, last retransmissions) before it is asked to end, ns. */
 const overtime = 2 * second;
 /** Waits for children to end after the run, ms: asked to, then made to. */
@@ -37,6 +41,8 @@ class Iperf3Flow {
   readonly server: Program;
   readonly client: Program;
   listening = false;
+  /** Its time has come, its server's not yet. */
+  waiting = false;
   constructor(readonly plan: PlanFlow, context: AgentContext) {
     this.row = emptyRow(plan.id);
     const file = (end: string, suffix: string): string => context.raw(`iperf3-${plan.id}-${end}.${suffix}`);
@@ -125,6 +131,12 @@ class Iperf3 implements Traffic {
 
   end(): void {
     this.isOver = true;
+    for (const flow of this.flows) {
+      if (!flow.waiting) continue;
+      flow.waiting = false;
+      flow.row.t_start = Math.round(flow.plan.startNs);
+      withoutServer(flow);
+    }
     // Fixed sizes are cut off; timed ones end by themselves about now (overtime bounds it), which keeps their results whole.
     for (const flow of this.flows) {
       if (flow.plan.bytes !== null || flow.plan.stopNs === null) flow.client.interrupt('SIGINT');
@@ -181,12 +193,21 @@ class Iperf3 implements Traffic {
 
   private startClient(flow: Iperf3Flow, nowNs: number): void {
     const { plan, row } = flow;
+    if (!flow.listening) this.allListen();
+    if (!flow.listening && flow.server.ended === undefined && this.context.clock === 'real' && nowNs < plan.startNs + lateServerWait) {
+      flow.waiting = true;
+      this.context.loop.at(nowNs + listenPoll, (now) => { if (flow.waiting) this.startClient(flow, now); });
+      return;
+    }
+    const waited = flow.waiting;
+    flow.waiting = false;
+    if (waited && flow.listening && nowNs - plan.startNs > lateServer) {
+      this.context.finding('invalid', 'late', `flow ${plan.id} (${plan.class}) started ${((nowNs - plan.startNs) / 1e6).toFixed(0)} ms late: its iperf3 server on ${plan.dst} was not ready. This machine was too loaded: run it again on an idle one, or use virtual time.`);
+    }
     row.t_start = nowNs;
     row.status = 'running';
-    if (!flow.listening) this.allListen();
     if (!flow.listening || flow.server.ended !== undefined) {
-      row.status = 'failed';
-      row.error = `its iperf3 server does not listen on port ${plan.dstPort} of ${plan.dst}: ${serverSays(flow.server)}`;
+      withoutServer(flow);
       return;
     }
     this.context.inNode(plan.src, () => flow.client.start(this.context.command(plan.src, ['iperf3', ...clientArguments(plan, flow.wholeSeconds)]), () => this.clientEnded(flow)));
@@ -298,6 +319,11 @@ const tuple = (plan: PlanFlow, atReceiver: boolean): TcpTuple => {
 };
 
 const exitOf = ({ ended }: Program): string => (ended === undefined ? 'still running' : ended.signal !== null ? `ended by ${ended.signal}` : `exit code ${ended.code}`);
+
+function withoutServer({ row, plan, server }: Iperf3Flow): void {
+  row.status = 'failed';
+  row.error = `its iperf3 server does not listen on port ${plan.dstPort} of ${plan.dst}: ${serverSays(server)}`;
+}
 
 /** Why a server does not listen, in its own words. */
 function serverSays(server: Program): string {
