@@ -3,7 +3,7 @@
  * grows, delayed ACKs with `ato`, compressed ACKs during reordering, SACK and D-SACK blocks, the receive window with its
  * auto-tuning (DRS, tcp_rcv_space_adjust), ECN echo, DCTCP's exact echo. Data are read as the built-in generator reads them, or as they come.
  * Differences from Linux: sequence numbers count segments; which received segments share a buffer is worked out from their
- * numbers, as if the sender's pages held this flow only; an ACK for a PSH is sent for the last segment of the data only.
+ * numbers, as if the sender's pages held this flow only.
  * `model: classic`: an ACK a packet, unlimited window.
  */
 
@@ -59,6 +59,9 @@ export class TcpReceiver extends Actor implements Endpoint {
   private mask = 63;
   private outOfOrder = 0;
   private heldBytes = 0;
+  /** End of the highest buffer among them, and its fragments. */
+  private heldEnd = 0;
+  private heldFragments = 0;
   private sacks = 0;
   private readonly sackFrom = new Int32Array(5);
   private readonly sackTo = new Int32Array(5);
@@ -68,6 +71,8 @@ export class TcpReceiver extends Actor implements Endpoint {
   // Acknowledging (icsk_ack).
   private scheduled = false;
   private ackNow = false;
+  /** ICSK_ACK_PUSHED: the end of a burst, or a short segment, since the last acknowledgement. */
+  private pushed = false;
   private timerPending = false;
   private timeoutJiffies = 0;
   private timeoutNs = NaN;
@@ -235,6 +240,7 @@ export class TcpReceiver extends Actor implements Endpoint {
     if (this.model.bufferLimits) this.measureRtt(packet);
     if (s === this.rcvNxt) {
       const hadHoles = this.outOfOrder > 0;
+      if (packet.payload > 0) this.queueBuffer(this.fragments(s, packet.payload));
       this.queueRead(packet.payload);
       this.eventDataReceived(packet);
       if (hadHoles) {
@@ -246,10 +252,9 @@ export class TcpReceiver extends Actor implements Endpoint {
         this.sendFin();
         return;
       }
-      if (packet.push) this.ackNow = true;
     } else {
       this.checkCe(packet);
-      this.measureSegment(packet.payload);
+      this.measureSegment(packet);
       this.reserve(s);
       const i = s & this.mask;
       if (this.held[i] !== 0) {
@@ -262,42 +267,61 @@ export class TcpReceiver extends Actor implements Endpoint {
     if (this.model.bufferLimits) this.wakeReader();
   }
 
-  /** tcp_data_queue_ofo. A segment joins the buffer before it, if that has room left; taken to be so within 16 segments. */
-  private hold(s: number, payload: number): void {
-    const own = s % 16 === 0 || this.held[(s - 1) & this.mask] === 0;
-    this.held[s & this.mask] = (payload + 1) | (own ? ownBuffer : 0);
-    this.outOfOrder++;
-    if (this.model.bufferLimits) this.growWindow();
-    this.heldBytes += payload + (own ? segmentOverhead : 0);
+  /** Fragments of a segment. */
+  private fragments(s: number, payload: number): number {
+    const from = s * this.mss;
+    return payload === 0 ? 0 : Math.floor((from + payload - 1) / fragmentPage) - Math.floor(from / fragmentPage) + 1;
   }
 
-  /** tcp_queue_rcv: the next segment in order joins what waits to be read. */
-  private queueRead(payload: number): void {
-    const from = this.rcvNxt * this.mss;
-    this.rcvNxt++;
-    if (payload === 0) return;
-    this.bytes += payload;
-    this.unread += payload;
-    const fragments = Math.floor((from + payload - 1) / fragmentPage) - Math.floor(from / fragmentPage) + 1;
+  /** tcp_data_queue_ofo. A segment right behind the highest joins its buffer, if that has room left; others are taken to stay alone. */
+  private hold(s: number, payload: number): void {
+    const fragments = this.fragments(s, payload);
+    const own = s !== this.heldEnd || this.outOfOrder === 0 || this.heldFragments + fragments > maxFragments;
+    if (s >= this.heldEnd || this.outOfOrder === 0) {
+      this.heldEnd = s + 1;
+      this.heldFragments = own ? fragments : this.heldFragments + fragments;
+    }
+    this.held[s & this.mask] = (payload + 1) | (own ? ownBuffer : 0);
+    this.outOfOrder++;
+    if (!own) this.heldBytes += payload;
+    if (this.model.bufferLimits) this.growWindow();
+    if (own) this.heldBytes += payload + segmentOverhead;
+  }
+
+  /** tcp_queue_rcv: the next buffer in order joins what waits to be read, and the last buffer there if that has room. */
+  private queueBuffer(fragments: number): void {
     if (this.buffers === 0 || this.tailFragments + fragments > maxFragments) {
       this.buffers++;
       this.tailFragments = 0;
     }
     this.tailFragments += fragments;
+  }
+  private queueRead(payload: number): void {
+    this.rcvNxt++;
+    this.bytes += payload;
+    this.unread += payload;
     if (this.buffers === 1) this.firstBytes += payload;
   }
 
+  /** tcp_ofo_queue: what follows the segment just received may have come before, in buffers that stay as they are. */
   private drainHeld(): void {
-    // The slot of the segment just delivered is free; what follows it may have come before.
-    while (this.outOfOrder > 0) {
-      const i = this.rcvNxt & this.mask;
-      const held = this.held[i]!;
-      if (held === 0) return;
-      const payload = (held & (ownBuffer - 1)) - 1;
-      this.held[i] = 0;
-      this.outOfOrder--;
-      this.heldBytes -= payload + (held >= ownBuffer ? segmentOverhead : 0);
-      this.queueRead(payload);
+    const { held, mask } = this;
+    while (this.outOfOrder > 0 && held[this.rcvNxt & mask] !== 0) {
+      let n = 0;
+      let fragments = 0;
+      do {
+        fragments += this.fragments(this.rcvNxt + n, (held[(this.rcvNxt + n) & mask]! & (ownBuffer - 1)) - 1);
+        n++;
+      } while (n < this.outOfOrder && held[(this.rcvNxt + n) & mask]! !== 0 && held[(this.rcvNxt + n) & mask]! < ownBuffer);
+      this.queueBuffer(fragments);
+      for (; n > 0; n--) {
+        const i = this.rcvNxt & mask;
+        const payload = (held[i]! & (ownBuffer - 1)) - 1;
+        this.heldBytes -= payload + (held[i]! >= ownBuffer ? segmentOverhead : 0);
+        held[i] = 0;
+        this.outOfOrder--;
+        this.queueRead(payload);
+      }
     }
   }
 
@@ -335,7 +359,8 @@ export class TcpReceiver extends Actor implements Endpoint {
   }
 
   /** tcp_measure_rcv_mss: the first full segment tells how much of the memory is payload. */
-  private measureSegment(payload: number): void {
+  private measureSegment({ payload, push }: Packet): void {
+    if (push || (this.measured && payload < this.mss)) this.pushed = true;
     if (this.measured || payload < firstMss) return;
     this.measured = true;
     this.ratio = Math.max(1, Math.floor((payload * 256) / (payload + segmentOverhead)));
@@ -345,7 +370,7 @@ export class TcpReceiver extends Actor implements Endpoint {
 
   /** tcp_event_data_recv */
   private eventDataReceived(packet: Packet): void {
-    this.measureSegment(packet.payload);
+    if (packet.payload > 0) this.measureSegment(packet);
     const now = jiffies(this.now);
     if (this.model.delayedAcks) {
       if (this.ato === 0) {
@@ -439,7 +464,8 @@ export class TcpReceiver extends Actor implements Endpoint {
     if (this.readsLate && this.unread < receiveLowWater && this.memory <= this.rcvbuf - (this.rcvbuf >> 3) && this.windowLeft > this.mss) return;
     this.adjustSpace();
     this.unread = this.buffers = this.tailFragments = this.firstBytes = 0;
-    // tcp_cleanup_rbuf: the window offered would double.
+    // tcp_cleanup_rbuf: two segments or the end of a burst were read and nothing is left, or the window offered would double.
+    if (this.scheduled && (this.rcvNxt - this.rcvWup > 1 || (this.pushed && this.heldBytes === 0))) { this.sendAck(kind.ack, this.rcvNxt); return; }
     const left = this.windowLeft;
     if (2 * left > this.clamp) return;
     const window = this.offer();
@@ -491,7 +517,11 @@ export class TcpReceiver extends Actor implements Endpoint {
   /** __tcp_ack_snd_check */
   private checkAck(): void {
     if (!this.scheduled) return;
-    if (!this.model.delayedAcks || this.rcvNxt - this.rcvWup > 1 || this.quick > 0 || this.ackNow) {
+    // Every second segment; but where what waits will be read at once and the window would grow by that, the read acknowledges.
+    if (
+      !this.model.delayedAcks || (this.rcvNxt - this.rcvWup > 1 && (this.unread < (this.readsLate ? receiveLowWater : 1) || this.offer() >= this.rcvWnd)) ||
+      this.quick > 0 || this.ackNow
+    ) {
       this.sendAck(kind.ack, this.rcvNxt);
       return;
     }
@@ -527,7 +557,8 @@ export class TcpReceiver extends Actor implements Endpoint {
   private sendDelayed(): void {
     let ato = this.ato;
     if (ato > atoMin) {
-      const maxAto = Math.min(hz / 2, this.srttJiffies > 0 ? Math.max(this.srttJiffies, atoMin) : hz / 2);
+      const longest = this.pushed ? delackMax : hz / 2;
+      const maxAto = Math.min(longest, this.srttJiffies > 0 ? Math.max(this.srttJiffies, atoMin) : longest);
       ato = Math.min(ato, maxAto);
     }
     ato = Math.min(ato, delackLongest);
@@ -544,16 +575,17 @@ export class TcpReceiver extends Actor implements Endpoint {
     if (at > this.timeoutNs || at <= this.now) this.network.events.schedule(this.actorId, this.timeoutNs);
   }
 
-  /** tcp_delack_timer_handler */
+  /** tcp_delack_timer_handler. An acknowledgement does not stop the timer: it still fires, and sends what is compressed then. */
   override fire(): void {
-    if (!this.timerPending) return;
     this.now = this.network.events.now;
     if (this.now < this.timeoutNs) {
       this.network.events.schedule(this.actorId, this.timeoutNs);
       return;
     }
-    this.timerPending = false;
     this.network.events.cancel(this.actorId);
+    if (this.compressed > 0) { this.sendAck(kind.ack, this.rcvNxt); return; }
+    if (!this.timerPending) return;
+    this.timerPending = false;
     if (!this.scheduled) return;
     this.ato = Math.min(this.ato * 2, this.srttJiffies + hz / 5, delackMax);
     this.sendAck(kind.ack, this.rcvNxt);
@@ -602,7 +634,7 @@ export class TcpReceiver extends Actor implements Endpoint {
         if (this.quick === 0) this.ato = atoMin;
       }
       this.scheduled = false;
-      this.ackNow = false;
+      this.ackNow = this.pushed = false;
       this.timerPending = false;
       this.rcvWup = this.rcvNxt;
     }

@@ -5,7 +5,7 @@
  * Follows the fields of struct tcp_skb_cb (include/net/tcp.h); a segment here is one MSS, never a merged buffer.
  */
 
-export const flag = { sacked: 1, lost: 2, retransmitted: 4, everRetransmitted: 8, appLimited: 16, delivered: 32 } as const;
+export const flag = { sacked: 1, lost: 2, retransmitted: 4, everRetransmitted: 8, appLimited: 16, delivered: 32, push: 64, burstEnd: 128 } as const;
 const absent = -1;
 
 export class Scoreboard {

@@ -106,6 +106,8 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   private bufferEnds = new Int32Array(8);
   private firstBuffer = 0;
   private buffers = 0;
+  /** Buffers in flight: one a burst. What SACKs and retransmissions split is not counted. */
+  private buffersOut = 0;
 
   // Connection.
   connected = false;
@@ -357,7 +359,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
 
   /** Bytes of the send buffer in use, its buffers' own size included (sk_wmem_queued). */
   private queued(): number {
-    return (this.written - this.una) * this.mss + bufferOverhead * (Math.ceil(this.packetsOut / this.tsoSegments()) + this.buffers);
+    return (this.written - this.una) * this.mss + bufferOverhead * (this.buffersOut + this.buffers);
   }
   /** Segments of a buffer being filled (tcp_xmit_size_goal): at most half the largest window seen. */
   private bufferSegments(): number {
@@ -794,7 +796,8 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       for (let k = 0; k < count; k++) {
         const s = this.nxt;
         const i = s & board.mask;
-        board.flags[i] = this.appLimited > 0 ? seg.appLimited : 0;
+        // The last segment of a burst asks for an acknowledgement (PSH), also when it is repeated.
+        board.flags[i] = (this.appLimited > 0 ? seg.appLimited : 0) | ((count > 1 && k === count - 1) || s === this.total - 1 ? seg.push : 0) | (k === count - 1 ? seg.burstEnd : 0);
         this.stamp(i, sentUs);
         board.sentLast(s);
         bytes += this.payloadOf(s);
@@ -802,7 +805,10 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
         this.packetsOut++;
         this.transmit(s, false);
       }
+      this.buffersOut++;
       this.leaveBuffers();
+      // tcp_check_space, after each burst: with window left the send buffer may grow.
+      if (this.written < this.total && this.inFlight < this.cwnd) this.expandBuffer();
       this.pace(bytes, dueNs);
       this.lastSentJiffies = this.nowJiffies;
       if (priorPackets === 0 || this.pending === timer.lossProbe) this.rearmRto();
@@ -844,7 +850,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     packet.tsVal = this.nowMs;
     packet.tsEcr = this.tsRecent;
     packet.fin = this.closing && s === this.end - 1;
-    packet.push = s === this.total - 1;
+    packet.push = (this.board.flags[s & this.board.mask]! & seg.push) !== 0;
     packet.pureAck = payload === 0;
     if (this.ecnOk) {
       if ((!again && payload > 0) || this.cc.needsEcn) packet.ecn = 2;
@@ -1411,6 +1417,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
         if (!((flags & (seg.retransmitted | seg.everRetransmitted)) !== 0 && this.ackEcr !== 0 && this.ackEcr < Math.floor(sentUs / 1000) + 1)) this.rackAdvance(flags, s + 1, sentUs);
       }
       if ((flags & seg.lost) !== 0) this.lostOut--;
+      if ((flags & seg.burstEnd) !== 0) this.buffersOut--;
       this.packetsOut--;
       acked++;
       this.rateDeliveredSegment(s, i);
