@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { QueueDiscipline } from './aqm.js';
+import type { Chance } from './aqm.js';
 import { PieVars, percentOfMax, TENTH_OF_MAX, type PieParams } from './pie-core.js';
 import { context, create, keyOf, packet, randomSource, refusal, runTimers, stateOf } from './testing/packets.js';
 
@@ -78,6 +78,20 @@ class PieOracle {
   }
 }
 
+/** Decides by numbers of its own and shows the probability that the last packet faced: the state shows it modulo 1. */
+function watched(): Chance & { faced: number } {
+  const random = randomSource(2);
+  const never = (): never => assert.fail('PIE decides nothing else by chance');
+  return {
+    faced: NaN,
+    signals(_, probability) {
+      this.faced = probability;
+      return random() < probability * 2 ** 32;
+    },
+    drops: never, matches: never, victim: never, rounded: never, usedUp: never,
+  };
+}
+
 describe('PIE', () => {
   for (const dqRateEstimator of [false, true]) {
     for (const bytemode of [false, true]) {
@@ -153,20 +167,21 @@ describe('PIE', () => {
   });
 
   it('marks up to a probability of 10 % and drops beyond', () => {
-    const ctx = context();
+    const seen = watched();
+    const ctx = context({ chance: seen });
     const queue = create('pie', { limit: 10_000, ecn: true }, ctx);
     let marksBelow = 0, dropsBelow = 0, dropsAbove = 0;
     for (let step = 0; step < 12_000; step++) {
       const nowNs = step * 500_000;
       runTimers(queue, nowNs);
-      const prob = (queue as QueueDiscipline & { readonly dropProbability: number }).dropProbability; // the state shows it modulo 1
       const arrival = packet({ ecn: 2 });
       ctx.drops.length = 0;
+      seen.faced = NaN;
       queue.enqueue(arrival, nowNs);
-      if (prob <= 0.1) {
+      if (seen.faced <= 0.1) {
         if (arrival.marked) marksBelow++;
         dropsBelow += ctx.drops.length;
-      } else {
+      } else if (seen.faced > 0.1) {
         dropsAbove += ctx.drops.length;
       }
       if (step % 2 === 0) queue.dequeue(nowNs);
@@ -175,16 +190,19 @@ describe('PIE', () => {
   });
 
   it('shows a probability above 1 modulo 1, as tc does, and drops every packet then', () => {
-    const ctx = context();
-    const queue = create('pie', { limit: 10_000 }, ctx) as QueueDiscipline & { readonly dropProbability: number };
+    const seen = watched();
+    const ctx = context({ chance: seen });
+    const queue = create('pie', { limit: 10_000 }, ctx);
     let above = 0;
     for (let step = 0; step < 12_000; step++) {
       const nowNs = step * 500_000;
       runTimers(queue, nowNs);
       ctx.drops.length = 0;
-      const [faced, shown] = [queue.dropProbability, stateOf('pie', queue, nowNs)['prob']!];
+      const shown = stateOf('pie', queue, nowNs)['prob']!;
+      seen.faced = NaN;
       const spared = queue.backlogBytes <= 2 * 1514; // two packets are always let in
       queue.enqueue(packet({}), nowNs);
+      const { faced } = seen;
       if (faced === 1 && !spared) {
         above++;
         assert.ok(shown < 1);
