@@ -117,7 +117,7 @@ export async function follow(run: RemoteRun, runDir: string, connection: Connect
         if (options.signal.aborted || code === 130) return { status: 'aborted' };
         const log = path.join(raw, 'console.log');
         const at = lines.count > 0 ? ` (at ${(lines.lastNs / 1e9).toFixed(1)} s of the run)` : '';
-        const how = full ? `the disk there that holds ${run.folder} is full: records are cut off${at}. Free some space there, then run again` : lines.failure ?? (dead ? `the agent there is gone${at}: killed, or the machine was restarted; what it left is removed by: testbed clean --machine ${name}`
+        const how = full ? `the disk there that holds ${run.folder} is full: records are cut off${at}. Free some space there, then run again` : lines.failure ?? (dead ? `the agent there is gone${at}: it was never started or was killed, or the machine was restarted; what it left is removed by: testbed clean --machine ${name}`
           : code === 124 || code === 137 ? `the run took longer than it may there and was ended${at}`
           : `the agent failed with exit code ${code}${at}`);
         return { status: 'failed', error: `${name}: ${how}${hasText(log) ? `; log: ${log}` : ''}` };
