@@ -114,7 +114,10 @@ export class Link extends Actor {
   /** New parameters of the same kind, as `tc qdisc change`. @throws UserError when they cannot be */
   setQueue(queue: PlanQueue): void {
     const before = this.queue;
-    if (before === null) return;
+    if (before === null) {
+      this.create(queue);
+      return;
+    }
     this.queue = changeQueue(before, this.kind!, queue.params, this.context, this.network.events.now);
     if (this.queue !== before) this.marksBefore += before.marks;
     this.timer!.arm();
