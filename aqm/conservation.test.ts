@@ -62,7 +62,11 @@ class Ledger {
   inside = new Set<TestPacket>();
   bytes = 0;
   markedPackets = 0;
-  private readonly lastOut = new Map<number, number>();
+  /** Of each flow and time between changes. */
+  private readonly lastOut = new Map<string, number>();
+  /** The changes before a packet came: CAKE's other tins and hosts give what comes after one another queue, as in Linux. */
+  private readonly changesBefore = new WeakMap<TestPacket, number>();
+  private changes = 0;
   private readonly nextSeq = new Map<number, number>();
 
   constructor(private readonly kind: AqmKind, public queue: QueueDiscipline, private readonly ctx: TestContext) {}
@@ -76,6 +80,7 @@ class Ledger {
       ecn: flow % 4, dscp: [0, 8, 10, 46, 2, 34][flow % 6]!, pureAck: isAck, ackNumber: isAck ? seq * 2896 : 0,
     });
     this.inside.add(made);
+    this.changesBefore.set(made, this.changes);
     this.bytes += made.size;
     this.queue.enqueue(made, nowNs);
     // A FIFO's head, only looked at, may be what an arrival drops.
@@ -93,8 +98,9 @@ class Ledger {
       this.leave(out, 'returned');
       assert.equal(out.next, null, 'a packet that left is linked to nothing');
       if (!MAY_REORDER.has(this.kind.kind)) {
-        assert.ok(out.seq > (this.lastOut.get(out.flow) ?? -1), `flow ${out.flow} keeps its order`);
-        this.lastOut.set(out.flow, out.seq);
+        const among = `${out.flow} after ${this.changesBefore.get(out)!}`;
+        assert.ok(out.seq > (this.lastOut.get(among) ?? -1), `flow ${out.flow} keeps its order`);
+        this.lastOut.set(among, out.seq);
       }
     }
     this.settle();
@@ -118,6 +124,7 @@ class Ledger {
     const { flows: _, divisor: __, ...changeable } = Object.fromEntries(candidates);
     const marks = this.queue.marks;
     const before = this.queue;
+    if (this.kind.kind === 'cake') this.changes++;
     this.queue = withRandom(this.kind, new Map(Object.entries(changeable)), random, (params) => changeQueue(before, this.kind, params, this.ctx, nowNs));
     if (this.queue !== before) this.markedBefore += marks;
     this.peeked = undefined;

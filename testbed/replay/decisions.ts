@@ -50,7 +50,7 @@ export interface ReplayRequest {
   readonly tolerances: Readonly<Record<string, number>>;
   /** Departures (by number) at which ours is asked so many ns later than the record says: decisions within a clock step of their threshold. */
   readonly nudges: ReadonlyMap<number, number>;
-  /** Updates of the timer, by number, that come only after so many events at or after their time: the kernel's interrupts are now and then late. */
+  /** Updates of the timer, by number, that come only after so many events at or after their time: the kernel's interrupts are now and then late. Negative: before the events of the same instant (`earlierNs`). */
   readonly lateTicks: ReadonlyMap<number, number>;
   /** ns of the run after which nothing is judged. */
   readonly untilNs: number;
@@ -118,9 +118,11 @@ export async function replayDecisions(request: ReplayRequest): Promise<ReplayOut
   const queue: QueueDiscipline = kind.create(request.params, context, originNs + request.startNs);
   let ticks = 0, eventsSinceDue = 0, due = -1;
   const advance = (toNs: number): void => {
-    while (queue.timerNs <= toNs) {
+    for (;;) {
+      const late = request.lateTicks.get(ticks) ?? 0;
+      if (queue.timerNs - (late < 0 ? earlierNs : 0) > toNs) return;
       if (due !== ticks) [due, eventsSinceDue] = [ticks, 0];
-      if (eventsSinceDue < (request.lateTicks.get(ticks) ?? 0)) return;
+      if (eventsSinceDue < late) return;
       ticks++;
       queue.tick(queue.timerNs);
     }

@@ -92,6 +92,7 @@ export class SampleJudge {
   before(tNs: number): void {
     const { rows } = this.samples;
     if (this.held !== null) {
+      this.advance(Math.min(tNs, this.held[0]!) + this.originNs); // the first look may have been at an event before its time
       this.look(this.held);
       if (this.held !== null && tNs - this.held[0]! >= this.laterNs) this.differs(this.held);
     }
@@ -101,13 +102,16 @@ export class SampleJudge {
       this.judged++;
       this.values += this.compared.length;
       this.met.fill(0);
-      // An update at the very time of the sample may come before or after it.
       const atNs = Math.min(row[0]!, tNs) + this.originNs;
-      this.advance(atNs - 1);
+      // An update in the instant of the sample may come before or after it.
+      this.advance(atNs - this.earlierNs);
       if (this.judged === 1) this.countFrom(row);
       this.look(row);
-      this.advance(atNs);
-      if (this.held !== null) this.look(row);
+      for (const untilNs of [atNs - 1, atNs]) {
+        if (this.held === null) break;
+        this.advance(untilNs);
+        this.look(row);
+      }
       if (this.held !== null && tNs - row[0]! >= this.laterNs) this.differs(row);
     }
   }

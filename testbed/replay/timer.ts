@@ -8,6 +8,11 @@ import type { SampleDifference } from './samples.js';
 /** Updates of a timer that may have been late, of so many. */
 const mostLateTicks = (ticks: number): number => Math.max(8, ticks / 200);
 const clockStep = 256;
+/**
+ * In place of a number of events. A timer of the kernel's own that goes off in the same softirq (a delayed acknowledgement, a
+ * retransmission) may send a packet that is stamped before the update and queued after it.
+ */
+const BEFORE_ITS_INSTANT = -1;
 /** Traffic that a candidate is tried with, ns. */
 const triedNs = 3e9;
 
@@ -97,7 +102,7 @@ async function bisected(replay: Replay, column: string, low: number, high: numbe
   }
 }
 
-/** Updates that came after the next events, where taking them so makes the samples agree further; null when that does not bring them to the end. */
+/** Updates that came after the next events, or before those of their instant, where taking them so makes the samples agree further; null when that does not bring them to the end. */
 export async function findLateTicks(first: SampleDifference, timerNs: number, periodNs: number, untilNs: number, replay: (late: ReadonlyMap<number, number>) => Promise<SampleDifference | null>): Promise<ReadonlyMap<number, number> | null> {
   const late = new Map<number, number>();
   let left: SampleDifference | null = first;
@@ -105,11 +110,12 @@ export async function findLateTicks(first: SampleDifference, timerNs: number, pe
     const at: number = left.tNs;
     const tick = Math.floor((at - timerNs) / periodNs);
     let next: SampleDifference | null | undefined;
-    for (let events = 1; events <= 3 && next === undefined; events++) {
+    for (const events of [1, 2, 3, BEFORE_ITS_INSTANT]) {
       const found = await replay(new Map([...late, [tick, events]]));
       if (found !== null && found.tNs <= at) continue;
       late.set(tick, events);
       next = found;
+      break;
     }
     if (next === undefined) return null;
     left = next;
