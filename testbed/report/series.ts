@@ -45,7 +45,8 @@ export function niceBin(ns: number): number {
 /** Denser in the tail, where queues differ. */
 export const cdfLevels: readonly number[] = [...Array.from({ length: 96 }, (_, i) => i / 100), 0.96, 0.97, 0.98, 0.985, 0.99, 0.995, 0.999, 1];
 const mostFlows = 40;
-const sampledPackets = 400_000;
+/** Enough packets of a direction for a curve. */
+export const sampledPackets = 400_000;
 
 export async function readSeries(runDir: string, plan: Plan, complete: boolean): Promise<RunSeries> {
   const database = await openDatabase();

@@ -1,6 +1,7 @@
 /** The page of a varied or repeated run: figures by varied value with their intervals, delay distributions overlaid, a link to each run. */
 
 import * as fs from 'node:fs';
+import * as os from 'node:os';
 import * as path from 'node:path';
 import { bottleneckDirections } from '../analysis/metrics.js';
 import { summarise, summaryName } from '../analysis/summary.js';
@@ -12,7 +13,7 @@ import { eventList, eventMarks } from './events.js';
 import { counted, dash, formatBps, formatMs, formatNumber, formatPercent, formatRange, formatSeconds, formatVaried, machineText } from './format.js';
 import { page, table } from './page.js';
 import type { Cell } from './page.js';
-import { cdfLevels } from './series.js';
+import { cdfLevels, sampledPackets } from './series.js';
 import { escapeHtml, farApart, intervalPlot, linePlot, shortestShown } from './svg.js';
 import { topologySketch } from './topology-sketch.js';
 
@@ -136,19 +137,23 @@ async function delayPlots(setDir: string, summary: Summary): Promise<string[]> {
   const pooled = Math.min(pooledRuns, Math.max(...combinations.map(({ runs }) => runs.length)));
   const curves: Curve[] = [];
   const courses: Course[] = [];
-  const database = await openDatabase();
+  // All runs have ended: their cores are free.
+  const database = await openDatabase({ threads: String(os.availableParallelism()) });
   try {
     for (const { runs } of combinations) {
       const combination = summary.combinations.findIndex((other) => other.runs === runs);
       const files = runs.slice(0, pooledRuns).map((run) => parquetOf(path.join(setDir, run), 'packets')).filter((file) => fs.existsSync(file));
       if (files.length === 0) continue;
+      // Enough for a curve: every n-th packet of a direction. The figures in summary.json are of all of them.
+      const [packets] = await database.rows<{ most: number | null }>(`SELECT max(seq) + 1 AS most FROM read_parquet([${files.map(sqlPath).join(', ')}])`);
+      const every = (runs: number): number => Math.max(1, Math.ceil(((packets!.most ?? 0) * runs) / sampledPackets));
       const rows = await database.rows<{ bottleneck: string; ms: number[] }>(`
         SELECT bottleneck, quantile_cont((t_dequeue - t_enqueue) / 1e6, [${cdfLevels.join(', ')}]) AS ms
-        FROM read_parquet([${files.map(sqlPath).join(', ')}]) WHERE t_dequeue IS NOT NULL AND t_enqueue >= ${open} AND t_enqueue < ${end} GROUP BY ALL`);
+        FROM read_parquet([${files.map(sqlPath).join(', ')}]) WHERE t_dequeue IS NOT NULL AND t_enqueue >= ${open} AND t_enqueue < ${end} AND seq % ${every(files.length)} = 0 GROUP BY ALL`);
       curves.push(...rows.map((row) => ({ ...row, combination })));
       const bins = await database.rows<{ bottleneck: string; bin: number; ms: number }>(`
         SELECT bottleneck, CAST(floor(t_enqueue / ${binNs}.0) AS INTEGER) AS bin, median((t_dequeue - t_enqueue) / 1e6) AS ms
-        FROM read_parquet(${sqlPath(files[0]!)}) WHERE t_dequeue IS NOT NULL AND t_enqueue < ${end} GROUP BY ALL ORDER BY ALL`);
+        FROM read_parquet(${sqlPath(files[0]!)}) WHERE t_dequeue IS NOT NULL AND t_enqueue < ${end} AND seq % ${every(1)} = 0 GROUP BY ALL ORDER BY ALL`);
       for (const bottleneck of new Set(bins.map((row) => row.bottleneck))) {
         courses.push({ combination, bottleneck, points: bins.filter((row) => row.bottleneck === bottleneck).map(({ bin, ms }) => [Math.min(end, (bin + 0.5) * binNs) / 1e9, ms] as const) });
       }
