@@ -1,6 +1,10 @@
 // All compiled tests, the quick ones first: those that boot guests or build kernels come last.
 const { readdirSync } = require('node:fs');
 const path = require('node:path');
+const { configureGlobal } = require('fast-check');
+
+// The same inputs at each run of the tests; FUZZ_SEED=N tries others.
+configureGlobal({ seed: Number(process.env.FUZZ_SEED ?? 1) });
 
 const slow = [/^kernel\//, /^testbed\/machines\//, /^testbed\/cli\//, /^testbed\/rules\//];
 

@@ -10,6 +10,8 @@ import { aqms } from './registry.js';
 import { context, keyOf, packet, randomSource, runTimers, type TestContext, type TestPacket } from './testing/packets.js';
 
 /** A flow whose packets may change queues, and so their order, by the algorithm itself: one that becomes a heavy hitter. */
+/** Whose change of parameters may give a flow another queue, which what comes after it then overtakes: CAKE's tins and hosts, fq's orphan_mask. */
+const MAY_MOVE_FLOWS = new Set(['cake', 'fq']);
 const MAY_REORDER = new Set(['hhf']);
 
 /** DOCSIS-PIE's probability is that of 1024 bytes and may exceed 1 (RFC 8034, appendix A). */
@@ -64,7 +66,7 @@ class Ledger {
   markedPackets = 0;
   /** Of each flow and time between changes. */
   private readonly lastOut = new Map<string, number>();
-  /** The changes before a packet came: CAKE's other tins and hosts give what comes after one another queue, as in Linux. */
+  /** The changes of such a discipline before a packet came. */
   private readonly changesBefore = new WeakMap<TestPacket, number>();
   private changes = 0;
   private readonly nextSeq = new Map<number, number>();
@@ -124,7 +126,7 @@ class Ledger {
     const { flows: _, divisor: __, ...changeable } = Object.fromEntries(candidates);
     const marks = this.queue.marks;
     const before = this.queue;
-    if (this.kind.kind === 'cake') this.changes++;
+    if (MAY_MOVE_FLOWS.has(this.kind.kind)) this.changes++;
     this.queue = withRandom(this.kind, new Map(Object.entries(changeable)), random, (params) => changeQueue(before, this.kind, params, this.ctx, nowNs));
     if (this.queue !== before) this.markedBefore += marks;
     this.peeked = undefined;

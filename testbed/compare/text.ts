@@ -47,7 +47,7 @@ export function comparisonText(comparison: Comparison, options: TextOptions): st
       for (const one of comparisons) {
         const name = [formatVaried(varied), sides.length > 2 ? `${labels[one.side]} against ${labels[0]}` : ''].filter((text) => text !== '').join(': ');
         if (name !== '') parts.push(pc.bold(name));
-        parts.push(pairingText(one), figureTable(one, [labels[0]!, labels[one.side]!], options), distributionTable(one, [labels[0]!, labels[one.side]!], columns), differentMeasure(one));
+        parts.push(pairingText(one), figureTable(one, [labels[0]!, labels[one.side]!], options), distributionTable(one, columns), differentMeasure(one));
       }
     }
   } else parts.push(`Figures of each cell: --all, comparison.json, or the page.`);
@@ -93,14 +93,14 @@ function figureTable(one: CellComparison, [a, b]: readonly [string, string], { a
 
 const verdictText = (figure: FigureDifference): string => (figure.role === 'samples' ? '' : verdictWords[figure.verdict]);
 
-function distributionTable({ distributions }: CellComparison, [a, b]: readonly [string, string], columns: number): string {
+function distributionTable({ distributions }: CellComparison, columns: number): string {
   if (distributions.length === 0) return '';
   const overSeeds = distributions.some(({ ksOverSeeds }) => ksOverSeeds.within !== null);
   return grid(
-    ['Distribution', `n ${short(a)}`, `n ${short(b)}`, 'Distance', ...(overSeeds ? ['Between runs', 'Within, p95', 'p (smallest)', 'Verdict'] : [])],
+    ['Distribution, n / n', 'Distance', ...(overSeeds ? ['Between runs', 'Within, p95', 'p (smallest)', 'Verdict'] : [])],
     distributions.flatMap((one) => (['ks', 'wasserstein'] as const).map((which, index) => {
       const seeds = which === 'ks' ? one.ksOverSeeds : one.wassersteinOverSeeds;
-      return [index === 0 ? distributionName(one) : '', index === 0 ? formatCount(one.samples.reference) : '', index === 0 ? formatCount(one.samples.other) : '', `${which === 'ks' ? 'KS' : 'W1'} ${formatDistance(which, one.unit, one[which])}`,
+      return [index === 0 ? distributionName(one) : `  ${formatCount(one.samples.reference)} / ${formatCount(one.samples.other)}`, `${which === 'ks' ? 'KS' : 'W1'} ${formatDistance(which, one.unit, one[which])}`,
         ...(overSeeds ? [formatDistance(which, one.unit, seeds.between), formatDistance(which, one.unit, seeds.within?.p95 ?? null), formatP(seeds), verdictWords[seeds.verdict]] : [])];
     })),
     columns,
@@ -121,7 +121,7 @@ function grid(head: readonly string[], body: readonly (readonly string[])[], col
 
 /** A line of words that is too long goes on in the next, under its own beginning. */
 function wrapLine(line: string, columns: number): string {
-  if (widthOf(line) <= columns) return line;
+  if (widthOf(line) <= columns || /\S {2,}\S/.test(line)) return line; // a row of a table stays one
   const indent = / */.exec(line)![0];
   return wrap(line.trim(), columns - indent.length - 2).map((part, index) => `${indent}${index === 0 ? '' : '  '}${part}`).join('\n');
 }

@@ -265,7 +265,6 @@ describe('a mistake in a scenario is named with its line, field, value and what 
       return [];
     };
     for (const [text, line, field, message] of [
-      [link('rate: 20mbit, queue: { kind: cake, autorate-ingress: true }'), 5, 'topology.links.BL.queue.autorate-ingress', /is not simulated/],
       [link('rate: 20mbit, queue: { tc: "netem limit 10" }'), 5, 'topology.links.BL.queue.tc', /the simulator has no tc/],
       [bulk('from: S, to: D, cc: cubik'), 10, 'traffic.bulk.cc', /did you mean "cubic"\? expected reno, cubic, bbr, dctcp/],
     ] as const) {
