@@ -1,11 +1,6 @@
 // All compiled tests, the quick ones first: those that boot guests or build kernels come last.
 const { readdirSync } = require('node:fs');
 const path = require('node:path');
-const { configureGlobal } = require('fast-check');
-
-// The same inputs at each run of the tests; FUZZ_SEED=N tries others.
-configureGlobal({ seed: Number(process.env.FUZZ_SEED ?? 1) });
-
 const slow = [/^kernel\//, /^testbed\/machines\//, /^testbed\/cli\//, /^testbed\/rules\//];
 
 function* testsBelow(folder) {
@@ -25,6 +20,7 @@ function* testsBelow(folder) {
 const weight = (file) => slow.findIndex((pattern) => pattern.test(path.relative('dist', file))) + 1;
 
 module.exports = {
+  require: [path.join(__dirname, 'fuzz.mjs')],
   spec: [...testsBelow('dist')].sort((a, b) => weight(a) - weight(b) || a.localeCompare(b)),
   timeout: 120_000, // a bound on hangs: machines differ, and no test is about speed
 };

@@ -27,7 +27,7 @@ describe('testbed compare', function () {
 
     const both = await place.testbed(['compare', runs, sim, '--out', 'both']);
     assert.equal(both.code, 0, both.stderr);
-    assert.match(both.stdout, /simulator against Linux[^]*engine: kernel → sim[^]*Paired by seed: 3 pairs \(seeds 1, 2, 3\)[^]*BL\.queueDelayMs\.p50 .* ms[^]*(inside|OUTSIDE)[^]*BL queueing delay .* KS [^]*W1 .* ms[^]*page: both\/comparison\.html/);
+    assert.match(both.stdout, /simulator against Linux[^]*engine: kernel → sim[^]*Paired by seed: 3 pairs \(seeds 1, 2, 3\)[^]*BL\.queueDelayMs\.p50 .* ms[^]*(inside|OUTSIDE)[^]*BL queueing[^]* KS [^]*W1 .* ms[^]*page: both\/comparison\.html/);
     const { cells: [cell], differs } = read('both');
     assert.deepEqual(differs[0]!.differences.map(({ category }) => category), ['engine', 'machine', 'kernel', 'hosts']); // one plan: nothing else differs
     const [one] = cell!.comparisons;
