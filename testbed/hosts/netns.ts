@@ -5,8 +5,9 @@
 
 import { closeSync, existsSync, mkdirSync, openSync, readdirSync, rmdirSync, unlinkSync } from 'node:fs';
 import { UserError } from '../errors.js';
-import { isMounted, unmountAll, unmountUnused } from '../journal/clean.js';
+import { unmountAll, unmountUnused } from '../journal/clean.js';
 import type { Journal } from '../journal/journal.js';
+import { mountAt } from '../journal/mounts.js';
 import { close, mount, SystemError, unshare } from '../linux/libc.js';
 import type { Hosts, NodeName } from './hosts.js';
 import { here, openNamespace, type ThreadNamespace, threadNamespace } from './thread-namespace.js';
@@ -60,7 +61,7 @@ export function netnsHosts(tag: string, journal: Journal | null, thread: ThreadN
       }
       // Where the folder is no mount, the first `ip netns add` of anybody mounts it on itself, with all that is in it: what we mounted would then be below
       // and could not be unmounted. Done before by us, ip leaves it as it is.
-      if (journal !== null && !isMounted(netnsFolder)) {
+      if (journal !== null && mountAt(netnsFolder) === null) {
         mountId = journal.add({ kind: 'unused-mount', path: netnsFolder })[0];
         mount(netnsFolder, netnsFolder, 'none', MS_BIND, null);
         mount('none', netnsFolder, 'none', MS_PRIVATE, null);

@@ -8,6 +8,7 @@ import { existsSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync, unl
 import { join } from 'node:path';
 import { SystemError, umount2 } from '../linux/libc.js';
 import { bootId, journalFolder, readJournal, tagVariable, type JournalEntry, type ReadJournal } from './journal.js';
+import { mountAt, readMounts } from './mounts.js';
 import { allPids, environmentOf, isAlive, networkNamespaceOf, startTimeOf, type ProcessId } from './processes.js';
 
 export interface CleanReport {
@@ -21,11 +22,6 @@ export interface CleanReport {
 
 const MNT_DETACH = 2;
 
-/** Everything that is mounted on, as this process sees it. */
-export function mountPoints(): Set<string> {
-  // Spaces and the like are octal in mountinfo.
-  return new Set(readFileSync('/proc/self/mountinfo', 'utf8').split('\n').map((line) => (line.split(' ')[4] ?? '').replace(/\\([0-7]{3})/g, (_, code: string) => String.fromCharCode(Number.parseInt(code, 8)))));
-}
 /** Unmounts everything stacked on `path`. @throws SystemError */
 export function unmountAll(path: string): void {
   for (let guard = 0; guard < 16; guard++) {
@@ -38,15 +34,9 @@ export function unmountAll(path: string): void {
   }
 }
 
-export const isMounted = (path: string): boolean => mountPoints().has(path);
-/** Whether a folder is a mount of its own that is not shared with other mount namespaces (mountinfo's optional fields say so). */
-export function isPrivateMount(path: string): boolean {
-  const last = readFileSync('/proc/self/mountinfo', 'utf8').split('\n').map((line) => line.split(' ')).findLast((fields) => fields[4] === path);
-  return last !== undefined && !last.slice(6, last.indexOf('-')).some((field) => field.startsWith('shared:'));
-}
 /** Unmounts a folder that was mounted on itself, unless something is in it or somebody shares it. @returns whether it was there to unmount */
 export function unmountUnused(path: string, dryRun = false): boolean {
-  if (!existsSync(path) || readdirSync(path).length > 0 || !isPrivateMount(path)) return false;
+  if (!existsSync(path) || readdirSync(path).length > 0 || mountAt(path)?.shared !== false) return false;
   if (!dryRun) umount2(path, MNT_DETACH);
   return true;
 }
@@ -199,7 +189,7 @@ export function clean({ dryRun = false, folder = journalFolder() }: { readonly d
       live.push(journal.tag);
       continue;
     }
-    mounted = mountPoints();
+    mounted = new Set(readMounts().map(({ path }) => path));
     const processes = processesOf(journal, sameBoot);
     for (const { pid } of processes) removed.push(`process ${pid} (${commandOf(pid)})`);
     if (!dryRun) endProcesses(processes, failed);

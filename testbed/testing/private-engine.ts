@@ -6,7 +6,8 @@ import * as os from 'node:os';
 import * as path from 'node:path';
 import { findProgram } from '../../kernel/project.js';
 import { openEngine } from '../hosts/engine.js';
-import { mountPoints, unmountAll } from '../journal/clean.js';
+import { unmountAll } from '../journal/clean.js';
+import { readMounts } from '../journal/mounts.js';
 import { mayUseNamespaces } from '../machines/local.js';
 import { boundMs } from './command.js';
 
@@ -76,7 +77,7 @@ export class PrivateEngine {
     }
     // podman leaves its storage mounted, and what cleans up after its containers may mount it once more.
     for (let left = 20; ; left--) {
-      for (const point of mountPoints()) if (point.startsWith(`${this.folder}/`)) unmountAll(point);
+      for (const { path: point } of readMounts()) if (point.startsWith(`${this.folder}/`)) unmountAll(point);
       try {
         fs.rmSync(this.folder, { recursive: true, force: true });
         return;
