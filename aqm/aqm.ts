@@ -22,6 +22,8 @@ export interface QueuedPacket {
   dscp: number;
   /** True for a TCP segment without payload, SYN, FIN or RST (CAKE's ACK filter). */
   pureAck: boolean;
+  /** True for all but TCP: its sender's kernel keeps it in one piece of memory (truesize.ts). */
+  datagram: boolean;
   /** TCP acknowledgement number of a pure ACK, bytes; 0 otherwise. */
   ackNumber: number;
   /** Earliest departure time that its sender gave it (skb->tstamp), ns, for a discipline that paces; 0: none. */

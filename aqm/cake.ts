@@ -6,7 +6,7 @@
  * longer used, which is thrown away uncounted.
  *
  * Differences from Linux:
- * - truesize is a model (truesize.ts).
+ * - truesize is a model (truesize.ts): that of local TCP and UDP senders, exact where it was measured.
  * - The ACK filter sees what packets carry here: pure ACKs and their number. Only a pure ACK triggers it (Linux: any
  *   segment with ACK), and SACK blocks, time stamps and ECN echoes are taken not to differ between two ACKs.
  * - nat, fwmark and split-gso have no meaning here: no conntrack, marks or GSO.
@@ -445,7 +445,7 @@ class Cake extends Discipline {
     tin.backlog += size;
     this.backlogBytes += size;
     this.backlogPackets += sign;
-    this.bufferUsed += sign * truesize(packet.size);
+    this.bufferUsed += sign * truesize(packet);
   }
 
   /** cake_ack_filter(): takes out the oldest pure ACK that the last packet makes superfluous; two must be, or one right before it when aggressive. */

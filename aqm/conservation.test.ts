@@ -79,7 +79,7 @@ class Ledger {
     const isAck = flow >= 9;
     const made = packet({
       flow, seq, size: isAck ? 66 : size, flowHash: keyOf(flow), srcHash: keyOf(1000 + (flow % 3)), dstHash: keyOf(2000 + (flow % 4)),
-      ecn: flow % 4, dscp: [0, 8, 10, 46, 2, 34][flow % 6]!, pureAck: isAck, ackNumber: isAck ? seq * 2896 : 0,
+      ecn: flow % 4, dscp: [0, 8, 10, 46, 2, 34][flow % 6]!, pureAck: isAck, datagram: flow === 3, ackNumber: isAck ? seq * 2896 : 0,
     });
     this.inside.add(made);
     this.changesBefore.set(made, this.changes);

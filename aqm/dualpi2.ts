@@ -84,7 +84,7 @@ class DualPi2 extends Discipline {
       if (!fromClassic) this.mayStep.shift();
       this.backlogPackets--;
       this.backlogBytes -= packet.size;
-      this.memoryUsed -= truesize(packet.size);
+      this.memoryUsed -= truesize(packet);
       return packet;
     }, 'limit', nowNs);
   }
@@ -136,7 +136,7 @@ class DualPi2 extends Discipline {
     packet.enqueueNs = nowNs;
     const { params } = this;
     const inL = (packet.ecn & params.ecnMask) !== 0;
-    const memory = truesize(packet.size);
+    const memory = truesize(packet);
     if (this.backlogPackets >= params.limit || this.memoryUsed + memory > params.memoryLimit) {
       this.context.drop(packet, 'limit', nowNs);
       return;
@@ -175,7 +175,7 @@ class DualPi2 extends Discipline {
       const step = stepAllowed && (params.stepPackets !== null ? this.lowLatency.packets > params.stepPackets : nowNs - packet.enqueueNs > params.stepNs);
       this.backlogPackets--;
       this.backlogBytes -= packet.size;
-      this.memoryUsed -= truesize(packet.size);
+      this.memoryUsed -= truesize(packet);
       if (!params.dropEarly && this.mustDrop(packet, inL, step && packet.ecn !== NOT_ECT)) {
         this.context.drop(packet, 'aqm', nowNs);
         continue;

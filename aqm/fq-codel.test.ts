@@ -99,7 +99,7 @@ describe('FQ-CoDel', () => {
       queue.enqueue(packet({ flowHash: keyOf(1) }), 0);
       packets++;
     }
-    assert.equal(packets, Math.floor(100_000 / (1514 + 894)) + 1);
+    assert.equal(packets, Math.floor(100_000 / (1514 + 766)) + 1);
     assert.ok(stateOf('fq_codel', queue, 0)['drop_overmemory']! > 0);
   });
 

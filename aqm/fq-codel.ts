@@ -91,7 +91,7 @@ class FqCodel extends Discipline implements CodelOwner {
       this.newFlowCount++;
       flow.deficit = this.quantum;
     }
-    this.memoryUsage += truesize(packet.size);
+    this.memoryUsage += truesize(packet);
     this.backlogPackets++;
     const overMemory = this.memoryUsage > this.memoryLimit;
     if (this.backlogPackets <= this.limit && !overMemory) return;
@@ -153,7 +153,7 @@ class FqCodel extends Discipline implements CodelOwner {
     flow.head = packet.next;
     packet.next = null;
     this.backlogs[flow.index]! -= packet.size;
-    this.memoryUsage -= truesize(packet.size);
+    this.memoryUsage -= truesize(packet);
     this.backlogPackets--;
     this.backlogBytes -= packet.size;
     return packet;

@@ -72,7 +72,7 @@ class FqPie extends Discipline {
   override enqueue(packet: QueuedPacket, nowNs: number): void {
     packet.enqueueNs = nowNs;
     const flow = this.flows[scaleHash(packet.flowHash, this.flowCount)]!;
-    const memory = truesize(packet.size);
+    const memory = truesize(packet);
     if (this.backlogPackets >= this.limit) {
       this.overlimit++;
       this.reject(flow, packet, true, nowNs);
@@ -122,7 +122,7 @@ class FqPie extends Discipline {
       }
       this.backlogPackets--;
       this.backlogBytes -= packet.size;
-      this.memoryUsage -= truesize(packet.size);
+      this.memoryUsage -= truesize(packet);
       flow.deficit -= packet.size;
       flow.departed(packet, this.params, flow.queue.bytes, nowNs);
       return packet;

@@ -75,6 +75,7 @@ describe('a packet in the daemon', () => {
     for (const make of [ipv4, ipv6]) {
       const data = read(make({ field: (46 << 2) | 2, payload: tcp({ data: 100 }) }));
       assert.deepEqual([data.ecn, data.dscp, data.pureAck], [2, 46, false]);
+      assert.deepEqual([data.datagram, read(make({ payload: Buffer.alloc(100), protocol: 17 })).datagram], [false, true]);
       const ack = read(make({ payload: tcp({ ack: 0xfffffff0 }) }));
       assert.deepEqual([ack.pureAck, ack.ackNumber], [true, 0xfffffff0]);
       assert.equal(ack.flowHash, data.flowHash, 'one flow');

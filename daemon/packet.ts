@@ -13,7 +13,7 @@ const [HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION, MOBILITY] = [
 const [FIN, SYN, RST, ACK] = [1, 2, 4, 16] as const;
 
 /**
- * Fills the slot's header fields: `ecn`, `dscp`, hashes, `pureAck`, `ackNumber`.
+ * Fills the slot's header fields: `ecn`, `dscp`, hashes, `pureAck`, `ackNumber`, `datagram`.
  * @param at first byte of the IP header in `view`
  * @param length bytes there are from `at` on; what the headers claim beyond is not believed
  * @param seed which flows share a bucket is drawn anew each seed, as on each boot of a kernel
@@ -22,6 +22,7 @@ export function readPacket(slot: Slot, view: DataView, at: number, length: numbe
   slot.ecn = 0;
   slot.dscp = 0;
   slot.pureAck = false;
+  slot.datagram = true;
   slot.ackNumber = 0;
   slot.flowHash = 0;
   slot.srcHash = 0;
@@ -89,6 +90,7 @@ function readTransport(slot: Slot, view: DataView, payload: number, end: number,
   const hasPorts = transport === TCP || transport === UDP || transport === SCTP || transport === DCCP || transport === UDP_LITE;
   const ports = hasPorts && payload + 4 <= end ? view.getInt32(payload) : 0;
   slot.flowHash = mix32(mix32(slot.srcHash ^ ports) ^ Math.imul(slot.dstHash, 5) ^ Math.imul(protocol + 1, 0x85ebca6b) ^ seed);
+  slot.datagram = protocol !== TCP;
   if (transport !== TCP || payload + 20 > end) return;
   const header = (view.getUint8(payload + 12) >>> 4) * 4;
   const flags = view.getUint8(payload + 13);

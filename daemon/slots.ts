@@ -17,6 +17,7 @@ export class Slot implements QueuedPacket {
   dstHash = NaN;
   dscp = 0;
   pureAck = false;
+  datagram = false;
   ackNumber = NaN;
   edtNs = 0;
   enqueueNs = NaN;

@@ -22,6 +22,7 @@ export class Packet implements QueuedPacket {
   dstHash = NaN;
   dscp = 0;
   pureAck = false;
+  datagram = false;
   ackNumber = NaN;
   edtNs = NaN;
   enqueueNs = NaN;
@@ -93,6 +94,7 @@ export class PacketPool {
     packet.dstHash = route.dstHash;
     packet.dscp = 0;
     packet.pureAck = false;
+    packet.datagram = packetKind >= kind.udp;
     packet.ackNumber = 0;
     packet.edtNs = 0;
     packet.owner = null;

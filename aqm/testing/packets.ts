@@ -12,7 +12,7 @@ export interface TestPacket extends QueuedPacket {
 
 export function packet(fields: Partial<TestPacket> = {}): TestPacket {
   return {
-    size: 1514, ecn: 0, marked: false, flowHash: 0, srcHash: 0, dstHash: 0, dscp: 0, pureAck: false, ackNumber: 0, edtNs: 0, enqueueNs: 0, next: null, flow: 0, seq: 0,
+    size: 1514, ecn: 0, marked: false, flowHash: 0, srcHash: 0, dstHash: 0, dscp: 0, pureAck: false, datagram: false, ackNumber: 0, edtNs: 0, enqueueNs: 0, next: null, flow: 0, seq: 0,
     ...fields,
   };
 }

@@ -6,7 +6,7 @@ import * as path from 'node:path';
 import { UserError } from '../errors.js';
 import { openDatabase, sqlPath } from './database.js';
 import { ingest, parquetOf } from './ingest.js';
-import { dropReasonCode, packetFields, probeFields, queueFields } from './raw.js';
+import { captureFields, dropReasonCode, packetFields, probeFields, queueFields } from './raw.js';
 import { headerBytes, RecordWriter } from './record-file.js';
 import { syntheticPlan, writeSyntheticRaw } from './synthetic-raw.js';
 import type { SyntheticPacket } from './synthetic-raw.js';
@@ -113,6 +113,45 @@ describe('ingest', function ingestTests() {
     queue.close();
     const { findings } = await ingest(runDir);
     assert.deepEqual(findings.map(({ rule }) => rule), ['drops-disagree']);
+  });
+
+  describe('of a queue that throws packets away', () => {
+    // 100 packets come, one a ms. Ten leave, one each 10 ms, until 100 ms; more of them leave later, long after the last sample.
+    const waitAt = (ms: number): number => ms - Math.floor(ms / 10);
+    async function account(eventsAtMs: readonly number[], samples: readonly (readonly [ms: number, backlog: number, drops: number])[]): Promise<readonly string[]> {
+      writeSyntheticRaw(runDir, { packets: 10, captures: false, queueIntervalNs: null });
+      const plan = syntheticPlan({ packets: 10 });
+      const events = eventsAtMs.map((ms) => ({ atNs: ms * 1e6, direction: 'BL1', set: { queue: { kind: 'fq_codel', in: 'kernel', params: { limit: 10 } } } }));
+      fs.writeFileSync(raw('plan.json'), JSON.stringify({ ...plan, events }));
+      fs.writeFileSync(raw('captures-R1.json'), JSON.stringify({ directions: ['BL1', 'BL1.reverse'], lost: 0 }));
+      const captures = new RecordWriter(raw('captures-R1.rec'), 'captures', {}, captureFields);
+      for (let ms = 1; ms <= 100; ms++) {
+        captures.row(ms * 1e6, ms, 0, 1500, 0, 0, 0, 2, 1);
+        if (ms % 10 === 0) captures.row(ms * 1e6 + 1, ms / 10, 0, 1500, 0, 0, 1, 2, 1);
+      }
+      for (let i = 11; i <= 30; i++) captures.row(3e9 + i * 10e6, i, 0, 1500, 0, 0, 1, 2, 1);
+      captures.close();
+      const queue = new RecordWriter(raw('queue-BL1.rec'), 'queue', { bottleneck: 'BL1' }, queueFields);
+      for (const [ms, backlog, drops] of samples) queue.row(ms * 1e6 + 2, 0, backlog, 0, 0, drops, 0);
+      queue.close();
+      return (await ingest(runDir)).findings.map(({ rule, message }) => `${rule}: ${message}`);
+    }
+
+    it('says nothing when its counters account for all that is missing, though it drops more while it drains unobserved', async () => {
+      assert.deepEqual(await account([], [[20, waitAt(20), 0], [100, waitAt(100) - 40, 40]]), []);
+    });
+
+    it('says nothing of what a change of parameters threw away uncounted', async () => {
+      assert.deepEqual(await account([30], [[20, waitAt(20), 0], [40, waitAt(40) - 26, 0], [100, waitAt(100) - 40, 14]]), []);
+      assert.deepEqual(await account([30, 31, 90], [[20, waitAt(20), 0], [89, waitAt(89) - 26, 0], [100, waitAt(100) - 60, 14]]), []);
+    });
+
+    it('warns of what is missing for no such reason, and says how much a change threw away', async () => {
+      assert.deepEqual(await account([], [[20, waitAt(20), 0], [40, waitAt(40) - 26, 0], [100, waitAt(100) - 40, 14]]),
+        ['drops-disagree: BL1: by 0.100 s the queue had counted 14 drops, the captures show 40; loss figures come from the captures']);
+      assert.deepEqual(await account([5], [[4, waitAt(4), 0], [60, waitAt(60) - 12, 0], [100, waitAt(100) - 60, 20]]),
+        ['drops-disagree: BL1: by 0.100 s the queue had counted 20 drops, the captures show 60, 12 of them thrown away uncounted by a change of its parameters; loss figures come from the captures']);
+    });
   });
 
   it("puts an engine's own packet records into order of arrival", async () => {

@@ -11,6 +11,7 @@ import type { Plan } from '../plan/plan.js';
 import { UserError } from '../errors.js';
 import { openDatabase, registerScan, sqlName, sqlPath, sqlText } from './database.js';
 import type { Database, ScanColumn } from './database.js';
+import { dropAccount } from './drop-account.js';
 import { matchCaptures } from './match.js';
 import type { BacklogSample, CaptureNote } from './match.js';
 import { blockRows, ecnMask, ecnShift, noFlow, PacketColumns, packetFlag, reasonShift } from './packet-columns.js';
@@ -67,7 +68,7 @@ export async function ingest(runDir: string): Promise<IngestResult> {
     rows.flows = await writeFlows(database, runDir, plan, warn);
     const queueFiles = ofTable('queue');
     rows.queue = await writeQueue(database, runDir, queueFiles);
-    const { captures, count } = await writePackets(database, runDir, raw, records, queueFiles, findings);
+    const { captures, count } = await writePackets(database, runDir, plan, records, queueFiles, findings);
     rows.packets = count;
     rows.probes = await writeProbes(database, runDir, plan, ofTable('probes'));
     rows.sockets = await writeSockets(database, runDir, ofTable('sockets'));
@@ -229,18 +230,16 @@ async function writeQueue(database: Database, runDir: string, files: readonly Re
   return writeParquet(database, runDir, tables.queue, `SELECT * FROM (${parts.join(' UNION ALL ')}) ORDER BY ${tables.queue.orderBy}`);
 }
 
-interface QueueSample { readonly t: number; readonly backlogPackets: number; readonly drops: number }
-
 /** The last sample of a direction at or before `end`, ns. */
-function lastSample(file: RecordFile, end: number): QueueSample | null {
+function lastSample(file: RecordFile, end: number): BacklogSample | null {
   const offsets = fieldOffsets(file.header);
-  let last: QueueSample | null = null;
+  let last: BacklogSample | null = null;
   for (const { view, rows } of readRecords(file.path)) {
     for (let i = rows - 1; i >= 0; i--) {
       const row = i * file.header.rowBytes;
       const t = view.getFloat64(row + offsets['t']!, true);
       if (!(t <= end)) continue;
-      last = { t, backlogPackets: view.getFloat64(row + offsets['backlog_packets']!, true), drops: view.getFloat64(row + offsets['drops']!, true) };
+      last = { t, backlogPackets: view.getFloat64(row + offsets['backlog_packets']!, true) };
       break;
     }
   }
@@ -252,8 +251,9 @@ function lastSample(file: RecordFile, end: number): QueueSample | null {
 const staleSampleNs = 1e9;
 
 async function writePackets(
-  database: Database, runDir: string, raw: string, records: ReadonlyMap<string, RecordFile>, queueFiles: readonly RecordFile[], findings: Finding[],
+  database: Database, runDir: string, plan: Plan, records: ReadonlyMap<string, RecordFile>, queueFiles: readonly RecordFile[], findings: Finding[],
 ): Promise<{ captures: CaptureNote[]; count: number }> {
+  const raw = path.join(runDir, 'raw');
   const directions: { name: string; packets: PacketColumns }[] = [];
   const captures: CaptureNote[] = [];
   for (const file of records.values()) {
@@ -282,11 +282,16 @@ async function writePackets(
     for (const matched of matchCaptures(file.path, dictionary.directions, lastBacklog, recorded)) {
       directions.push(matched);
       captures.push(matched.note);
-      const { direction, own, left, dropped } = matched.note;
+      const { direction, own, left } = matched.note;
       const queueFile = backlogs.get(direction);
-      const counted = queueFile === undefined ? null : lastSample(queueFile, Infinity);
-      if (counted !== null && Math.abs(counted.drops - dropped) > Math.max(5, 0.02 * counted.drops)) {
-        findings.push({ type: 'finding', level: 'warning', rule: 'drops-disagree', message: `${direction}: the queue counted ${counted.drops} drops, the captures show ${dropped}; loss figures come from the captures` });
+      const changes = plan.events.filter((event) => event.direction === direction && event.set.queue !== undefined).map(({ atNs }) => atNs).sort((a, b) => a - b);
+      const account = queueFile === undefined ? null : dropAccount(queueFile.path, matched.packets, changes);
+      if (account !== null) {
+        const { t, drops, missing, purged } = account;
+        if (Math.abs(missing - purged - drops) > Math.max(5, 0.02 * drops)) {
+          const thrown = purged > 0 ? `, ${purged} of them thrown away uncounted by a change of its parameters` : '';
+          findings.push({ type: 'finding', level: 'warning', rule: 'drops-disagree', message: `${direction}: by ${(t / 1e9).toFixed(3)} s the queue had counted ${drops} drops, the captures show ${missing}${thrown}; loss figures come from the captures` });
+        }
       }
       if (own > 10 && own > 0.001 * left) {
         findings.push({ type: 'finding', level: 'warning', rule: 'unmatched-packets', message: `${direction}: ${own} of ${left} packets left without having been seen entering; their queueing delay is recorded as 0` });

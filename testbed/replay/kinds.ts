@@ -116,8 +116,10 @@ function cakeKeys(plan: Plan): SetKeys {
     ...plan.flows.map(({ id, src, dst }) => [id, [host(src), host(dst)]] as const),
     ...plan.probes.map(({ id, src, dst }) => [-1 - id, [host(src), host(dst)]] as const),
   ]);
+  const datagrams = new Set([...plan.flows.filter(({ transport }) => transport === 'udp').map(({ id }) => id), ...plan.probes.map(({ id }) => -1 - id)]);
   return (packet) => {
     packet.flowHash = numberOf(packet.flow, packet.forward) + 1;
+    packet.datagram = datagrams.has(packet.flow);
     const [src, dst] = ends.get(packet.flow) ?? [0, 0];
     [packet.srcHash, packet.dstHash] = packet.forward ? [src, dst] : [dst, src];
   };

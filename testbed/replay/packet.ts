@@ -11,6 +11,7 @@ export class ReplayPacket implements QueuedPacket {
   dstHash = 0;
   dscp = 0;
   pureAck = false;
+  datagram = false;
   ackNumber = 0;
   edtNs = 0;
   enqueueNs = NaN;

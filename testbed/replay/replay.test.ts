@@ -98,6 +98,17 @@ describe('testbed replay', function () {
     }
   });
 
+  it('agrees with CAKE out of memory: bytes that Linux counts a packet, the queue it drops from, BLUE', async () => {
+    const traffic = '{ much: { kind: cbr, from: S[0], to: D[0], rate: 28mbit, packet: 1400B }, some: { kind: cbr, from: S[1], to: D[1], rate: 3mbit, packet: 300B } }';
+    const file = place.write('memory.yaml', dumbbellText({ pairs: 2, traffic, queue: '{ kind: cake, memlimit: 300kB }', measure: '{ warmup: 500ms, duration: 4s }', more: 'collect: { queue: 1ms }' }));
+    const ended = await place.testbed(['run', file, '--machine', 'uml', '--no-report', '--out', place.path('memory')], { boundMs: 280_000 });
+    assert.equal(ended.code, 0, ended.stderr);
+    const verdict = verdictOf(await replayRun(place.run('memory')), 'cake');
+    assert.equal(verdict.verdict, 'agree', JSON.stringify(verdict));
+    const { chance, samples } = verdict.outcome;
+    assert.ok(chance!.tallies.drops!.happened > 200 && samples!.samples > 4000, JSON.stringify(verdict.outcome));
+  });
+
   it('agrees under TBF, which looks at the next packet early; a replay that does not is noticed', async () => {
     const file = place.write('tbf.yaml', dumbbellText({ pairs: 2, measure: '{ warmup: 500ms, duration: 4s }', more: `vary: { queue: [${shown.join(', ')}] }\n` }).replace('queue: fq_codel', 'queue: fq_codel, shaper: tbf'));
     const ended = await place.testbed(['run', file, '--machine', 'uml', '--no-report', '--out', place.path('tbf')], { boundMs: 280_000 });
