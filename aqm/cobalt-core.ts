@@ -45,6 +45,8 @@ export class CobaltVars {
   blueTimerNs = 0;
   pDrop = 0;
   dropping = false;
+  /** With `chance`: a queue that was never over target before is since this time, ns, so its next signal is due at once; null otherwise. */
+  private firstOverNs: number | null = null;
   /** The last packet that shouldDrop() let pass was marked. */
   ecnMarked = false;
 
@@ -88,8 +90,8 @@ export class CobaltVars {
     return rested;
   }
 
-  /** cobalt_should_drop(): marks, or says that the packet must go. @param bulkFlows flows to allow two packets each (ingress mode) @param last of its queue: CAKE will not drop it */
-  shouldDrop(packet: QueuedPacket, params: CobaltParams, bulkFlows: number, nowNs: number, randomU32: () => number, chance?: Chance, last = false): boolean {
+  /** cobalt_should_drop(): marks, or says that the packet must go. @param bulkFlows flows to allow two packets each (ingress mode) @param last of its queue: CAKE will not drop it @param usedShare of the queues that a new flow may be given, those used before */
+  shouldDrop(packet: QueuedPacket, params: CobaltParams, bulkFlows: number, nowNs: number, randomU32: () => number, chance?: Chance, last = false, usedShare = 0): boolean {
     const sojourn = nowNs - packet.enqueueNs;
     let schedule = nowNs - this.dropNextNs;
     const overTarget = sojourn > params.targetNs && sojourn > params.mtuTimeNs * bulkFlows * 2 && sojourn > params.mtuTimeNs * 4;
@@ -100,10 +102,20 @@ export class CobaltVars {
       if (!this.dropping) {
         this.dropping = true;
         this.dropNextNs = this.after(nowNs, params);
+        if (this.recInvSqrt === 0) this.firstOverNs = nowNs;
       }
       if (this.count === 0) this.count = 1;
     } else {
       this.dropping = false;
+    }
+    if (chance !== undefined && this.firstOverNs !== null && due && this.dropping) {
+      if (chance.reused(packet, usedShare, last && packet.ecn === 0)) {
+        this.recInvSqrt = EXACT_ROOTS[1];
+        this.dropNextNs = this.after(this.firstOverNs, params);
+        schedule = nowNs - this.dropNextNs;
+        due = schedule >= 0;
+      }
+      this.firstOverNs = null;
     }
     if (due && this.dropping) {
       this.ecnMarked = setCe(packet);

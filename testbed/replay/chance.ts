@@ -30,8 +30,8 @@ export interface Tally {
   readonly worstDecileZ: number;
 }
 
-/** What is decided by chance: drops and marks; dropped although it could be marked; met its like; the turn came a byte or more early or late. */
-export const tallyNames = ['signals', 'drops', 'matches', 'turns'] as const;
+/** What is decided by chance: drops and marks; dropped although it could be marked; met its like; the turn came a byte or more early or late; was given a used queue. */
+export const tallyNames = ['signals', 'drops', 'matches', 'turns', 'reused'] as const;
 export type TallyName = (typeof tallyNames)[number];
 
 export interface ChanceOutcome {
@@ -87,9 +87,10 @@ export class KernelChance implements Chance {
   private readonly counters: Readonly<Record<TallyName, Counter>>;
   private hidden = 0;
   private readonly deficits = new Map<object, RandomBytes>();
-  /** Flow and direction of the packet that the kernel sends at the departure at hand. */
-  nextFlow = 0;
-  nextForward = 0;
+  private nextFlow = 0;
+  private nextForward = 0;
+  /** All flows are passed over till the next departure, as was counted when that was settled. */
+  private allPassed = false;
   /** The last signal that was asked for, in case a full queue makes it void. */
   private lastAsked: { readonly packet: QueuedPacket; readonly probability: number; readonly answer: boolean } | null = null;
   private nextSample = 0;
@@ -99,7 +100,7 @@ export class KernelChance implements Chance {
 
   /** @param scale see Counter @param own a column of our own state now, by name */
   constructor(private readonly fates: KernelFates, scale: number, private readonly samples: QueueSamples | null, private readonly own: (column: string) => number) {
-    this.counters = { signals: new Counter(scale), drops: new Counter(1), matches: new Counter(1), turns: new Counter(1) };
+    this.counters = { signals: new Counter(scale), drops: new Counter(1), matches: new Counter(1), turns: new Counter(1), reused: new Counter(1) };
     this.matchedAt = samples?.columns.indexOf('matched') ?? -1;
     this.earlyAt = samples?.columns.indexOf('early') ?? -1;
   }
@@ -163,13 +164,31 @@ export class KernelChance implements Chance {
     else bytes.maybeOneMore(probability);
   }
 
-  usedUp(flow: object, deficit: number, head: QueuedPacket | null, alone: boolean, quantum: number): boolean {
+  reused(packet: QueuedPacket, probability: number, hidden: boolean): boolean {
+    if (hidden) {
+      this.hidden++;
+      return false;
+    }
+    const answer = (this.fate(packet) & (SENT | MARKED)) === SENT;
+    this.counters.reused.add(probability, answer);
+    return answer;
+  }
+
+  /** Flow and direction of the packet that the kernel sends at the departure at hand. */
+  expect(flow: number, forward: number): void {
+    this.nextFlow = flow;
+    this.nextForward = forward;
+    this.allPassed = false;
+  }
+
+  usedUp(flow: object, deficit: number, head: QueuedPacket | null, alone: boolean, quantum: number, others: () => readonly { readonly flow: object; readonly deficit: number }[]): boolean {
     const bytes = this.deficits.get(flow);
     if (bytes === undefined) return deficit <= 0;
     const probability = bytes.atMost(-deficit);
     if (probability === 0 || probability === 1) return probability === 1;
     if (head === null) {
       this.hidden++;
+      bytes.given(-deficit, probability > 0.5);
       return probability > 0.5;
     }
     if (alone) {
@@ -179,10 +198,22 @@ export class KernelChance implements Chance {
       return false;
     }
     const packet = head as ReplayPacket;
-    const answer = packet.flow !== this.nextFlow || (packet.forward ? 1 : 0) !== this.nextForward;
-    this.counters.turns.add(probability, answer);
-    bytes.given(-deficit, answer);
-    return answer;
+    if (packet.flow !== this.nextFlow || (packet.forward ? 1 : 0) !== this.nextForward) {
+      if (!this.allPassed) this.counters.turns.add(probability, true);
+      bytes.given(-deficit, true);
+      return true;
+    }
+    // It is served, now or in the next round. The latter takes that all others are passed over as well: how likely is that, given that it is served?
+    const passes = others().map((other) => this.deficits.get(other.flow)?.atMost(-other.deficit) ?? (other.deficit <= 0 ? 1 : 0));
+    const later = probability * passes.reduce((product, one) => product * one, 1);
+    const odds = later / (later + 1 - probability);
+    // Either is counted with its probability, which keeps the sum a martingale, of a smaller variance than is taken.
+    this.counters.turns.add(probability, true, odds);
+    this.counters.turns.add(probability, false, 1 - odds);
+    for (const one of passes) if (one < 1) this.counters.turns.add(one, true, odds);
+    this.allPassed = odds > 0.5;
+    bytes.given(-deficit, this.allPassed);
+    return this.allPassed;
   }
 
   outcome(): ChanceOutcome {

@@ -167,7 +167,7 @@ export async function replayDecisions(request: ReplayRequest): Promise<ReplayOut
         continue;
       }
       fates.set(sent, KERNEL_SENT);
-      if (chance !== undefined) [chance.nextFlow, chance.nextForward] = [chunk.flow[i]!, chunk.forward[i]!];
+      if (chance !== undefined) chance.expect(chunk.flow[i]!, chunk.forward[i]!);
       const ours = queue.dequeuePeeked(nowNs + (request.nudges.get(departures) ?? 0)) as ReplayPacket | null; // only ours are ever enqueued
       if (ours === null || ours.keyLo !== lo || ours.keyHi !== hi) {
         differentDepartures++;

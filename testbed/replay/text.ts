@@ -16,7 +16,7 @@ function queueText({ kind, params }: Verdict): string {
   return words.length === 0 ? kind : `${kind} (${words.join(', ')})`;
 }
 
-const tallyWords: Readonly<Record<TallyName, string>> = { signals: 'drops and marks', drops: 'drops instead of marks', matches: 'matches', turns: 'turns' };
+const tallyWords: Readonly<Record<TallyName, string>> = { signals: 'drops and marks', drops: 'drops instead of marks', matches: 'matches', turns: 'turns', reused: 'flows in a used queue' };
 const tallyText = ({ happened, expected, deviation }: Tally): string => `${count(happened)} of ${count(Math.round(expected))} ± ${count(Math.round(zLimit * deviation))}`;
 const tallies = ({ outcome }: JudgedVerdict): readonly (readonly [TallyName, Tally])[] => Object.entries(outcome.chance?.tallies ?? {}) as [TallyName, Tally][];
 
