@@ -58,7 +58,7 @@ export interface Chance {
   matches(packet: QueuedPacket, probability: number, possible: boolean): boolean;
   /** May this waiting packet be one that goes? */
   victim(packet: QueuedPacket): boolean;
-  /** Had another flow been in this flow's queue before, which left its state there (CAKE)? If so `packet` gets no signal yet. @param hidden it would not show */
+  /** Was this flow's queue over target before, with another flow in it (CAKE)? If so `packet` gets no signal yet. @param hidden it would not show */
   reused(packet: QueuedPacket, probability: number, hidden: boolean): boolean;
   /** A flow's quantum was rounded at random (CAKE): to one byte more than was counted, with this probability. `afresh`: its first. */
   rounded(flow: object, probability: number, afresh: boolean): void;

@@ -39,6 +39,8 @@ class Flow extends CobaltVars {
   set = NONE;
   srcHost = 0;
   dstHost = 0;
+  /** Counted among its tin's. */
+  tried = false;
   chain: Chain | null = null;
   previous: Flow | null = null;
   following: Flow | null = null;
@@ -112,8 +114,8 @@ class Tin {
   readonly newFlows = new Chain();
   readonly oldFlows = new Chain();
   readonly decayingFlows = new Chain();
-  /** Queues that were ever used. */
-  used = 0;
+  /** Queues at rest that were over target once: COBALT's reciprocal root is 1 there, and 0 in all others. */
+  tried = 0;
   sparseFlows = 0;
   bulkFlows = 0;
   deficit = 0;
@@ -136,10 +138,7 @@ class Tin {
     return flow === null ? NONE : flow.set;
   }
   flow(index: number): Flow {
-    const known = this.flows[index]!;
-    if (known !== null) return known;
-    this.used++;
-    return (this.flows[index] = new Flow(index));
+    return (this.flows[index] ??= new Flow(index));
   }
 }
 
@@ -614,7 +613,7 @@ class Cake extends Discipline {
           }
           this.account(tin, this.queueIndex, packet, -1);
           if (this.overflowTimeout !== 0) this.siftDown(this.heapIndex[tin.number + MAX_TINS * this.queueIndex]!);
-          const drop = flow.shouldDrop(packet, tin.rate.cobalt, this.options.ingress ? tin.bulkFlows : 0, nowNs, this.context.randomU32, this.context.chance, flow.queue.head === null, (tin.used - 1) / QUEUES);
+          const drop = flow.shouldDrop(packet, tin.rate.cobalt, this.options.ingress ? tin.bulkFlows : 0, nowNs, this.context.randomU32, this.context.chance, flow.queue.head === null, 1 - (1 - 1 / QUEUES) ** tin.tried);
           if (flow.ecnMarked) this.marks++;
           // The last packet of a queue may be marked but is not dropped.
           if (!drop || flow.queue.head === null) return this.send(tin, flow, packet, nowNs);
@@ -662,6 +661,10 @@ class Cake extends Discipline {
     } else {
       flow.chain!.remove(flow);
       flow.set = NONE;
+      if (!flow.tried && flow.recInvSqrt !== 0) {
+        flow.tried = true;
+        tin.tried++;
+      }
     }
   }
 

@@ -3,7 +3,8 @@
  * cobalt_…), bit for bit: ns, 1/sqrt(count) in 32 bits (exact values up to 15, one Newton step beyond), BLUE's
  * probability in units of 2^-32.
  *
- * As in Linux a flow's first signal comes as soon as it is over target: its reciprocal root begins at 0, not at 1.
+ * As in Linux a flow's first signal comes as soon as it is over target: its reciprocal root begins at 0, not at 1. In a queue that was over
+ * target before, for another flow too, the root has gone back to 1, and the signal comes an interval later.
  *
  * Differences from Linux: none.
  */
@@ -90,8 +91,8 @@ export class CobaltVars {
     return rested;
   }
 
-  /** cobalt_should_drop(): marks, or says that the packet must go. @param bulkFlows flows to allow two packets each (ingress mode) @param last of its queue: CAKE will not drop it @param usedShare of the queues that a new flow may be given, those used before */
-  shouldDrop(packet: QueuedPacket, params: CobaltParams, bulkFlows: number, nowNs: number, randomU32: () => number, chance?: Chance, last = false, usedShare = 0): boolean {
+  /** cobalt_should_drop(): marks, or says that the packet must go. @param bulkFlows flows to allow two packets each (ingress mode) @param last of its queue: CAKE will not drop it @param triedShare of the queues that a new flow may be given, those that were over target before */
+  shouldDrop(packet: QueuedPacket, params: CobaltParams, bulkFlows: number, nowNs: number, randomU32: () => number, chance?: Chance, last = false, triedShare = 0): boolean {
     const sojourn = nowNs - packet.enqueueNs;
     let schedule = nowNs - this.dropNextNs;
     const overTarget = sojourn > params.targetNs && sojourn > params.mtuTimeNs * bulkFlows * 2 && sojourn > params.mtuTimeNs * 4;
@@ -102,14 +103,15 @@ export class CobaltVars {
       if (!this.dropping) {
         this.dropping = true;
         this.dropNextNs = this.after(nowNs, params);
-        if (this.recInvSqrt === 0) this.firstOverNs = nowNs;
+        // After a pause longer than the interval the next is due at once in any queue: see the end.
+        if (this.recInvSqrt === 0 && schedule <= 0) this.firstOverNs = nowNs;
       }
       if (this.count === 0) this.count = 1;
     } else {
       this.dropping = false;
     }
     if (chance !== undefined && this.firstOverNs !== null && due && this.dropping) {
-      if (chance.reused(packet, usedShare, last && packet.ecn === 0)) {
+      if (chance.reused(packet, triedShare, last && packet.ecn === 0)) {
         this.recInvSqrt = EXACT_ROOTS[1];
         this.dropNextNs = this.after(this.firstOverNs, params);
         schedule = nowNs - this.dropNextNs;

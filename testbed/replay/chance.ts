@@ -42,7 +42,16 @@ export interface ChanceOutcome {
   readonly logLikelihood: number;
 }
 
-export const tallyAgrees = ({ z, worstDecileZ }: Tally): boolean => Math.abs(z) <= zLimit && Math.abs(worstDecileZ) <= decileZLimit;
+/** Few events are no normal distribution: more of them than expected are judged by Poisson's, whose tail is the longer. */
+export const tallyAgrees = ({ z, worstDecileZ, happened, expected, deviation }: Tally): boolean =>
+  (Math.abs(z) <= zLimit || (z > 0 && deviation ** 2 < 10 && poissonTail(Math.ceil(happened), expected) >= 0.0005)) && Math.abs(worstDecileZ) <= decileZLimit;
+
+/** P(at least `n`) */
+function poissonTail(n: number, mean: number): number {
+  let below = 0;
+  for (let i = 0, one = Math.exp(-mean); i < n; i++, one *= mean / i) below += one;
+  return 1 - below;
+}
 
 /** Of an event that cannot be, so that one such does not outweigh all others. */
 const leastProbability = 1e-12;
