@@ -38,6 +38,8 @@ export interface ChanceOutcome {
   readonly tallies: Readonly<Partial<Record<TallyName, Tally>>>;
   /** Decisions that left no trace, or of which the record fits several. */
   readonly hidden: number;
+  /** Of them those for which the likelier was taken, where the other is no less than possible. */
+  readonly taken: number;
   /** Natural logarithm of the probability of all that was decided. */
   readonly logLikelihood: number;
 }
@@ -52,6 +54,9 @@ function poissonTail(n: number, mean: number): number {
   for (let i = 0, one = Math.exp(-mean); i < n; i++, one *= mean / i) below += one;
   return 1 - below;
 }
+
+/** What is less likely is not tried. */
+const leastLikely = 1e-3;
 
 /** Of an event that cannot be, so that one such does not outweigh all others. */
 const leastProbability = 1e-12;
@@ -95,6 +100,7 @@ class Counter {
 export class KernelChance implements Chance {
   private readonly counters: Readonly<Record<TallyName, Counter>>;
   private hidden = 0;
+  private taken = 0;
   private readonly deficits = new Map<object, RandomBytes>();
   private nextFlow = 0;
   private nextForward = 0;
@@ -107,8 +113,14 @@ export class KernelChance implements Chance {
   private readonly matchedAt: number;
   private readonly earlyAt: number;
 
-  /** @param scale see Counter @param own a column of our own state now, by name */
-  constructor(private readonly fates: KernelFates, scale: number, private readonly samples: QueueSamples | null, private readonly own: (column: string) => number) {
+  /**
+   * @param scale see Counter @param own a column of our own state now, by name
+   * @param otherwise of the decisions that `taken` counts, by number from 0: those to be made the other way
+   */
+  constructor(
+    private readonly fates: KernelFates, scale: number, private readonly samples: QueueSamples | null, private readonly own: (column: string) => number,
+    private readonly otherwise: ReadonlySet<number> = new Set(),
+  ) {
     this.counters = { signals: new Counter(scale), drops: new Counter(1), matches: new Counter(1), turns: new Counter(1), reused: new Counter(1) };
     this.matchedAt = samples?.columns.indexOf('matched') ?? -1;
     this.earlyAt = samples?.columns.indexOf('early') ?? -1;
@@ -197,8 +209,9 @@ export class KernelChance implements Chance {
     if (probability === 0 || probability === 1) return probability === 1;
     if (head === null) {
       this.hidden++;
-      bytes.given(-deficit, probability > 0.5);
-      return probability > 0.5;
+      const answer = this.likelier(probability);
+      bytes.given(-deficit, answer);
+      return answer;
     }
     if (alone) {
       // Served now or after one more quantum: its deficit can be either.
@@ -220,9 +233,15 @@ export class KernelChance implements Chance {
     this.counters.turns.add(probability, true, odds);
     this.counters.turns.add(probability, false, 1 - odds);
     for (const one of passes) if (one < 1) this.counters.turns.add(one, true, odds);
-    this.allPassed = odds > 0.5;
+    this.allPassed = this.likelier(odds);
     bytes.given(-deficit, this.allPassed);
     return this.allPassed;
+  }
+
+  /** What cannot be told from the next departure, only from later ones. */
+  private likelier(probability: number): boolean {
+    const answer = probability > 0.5;
+    return Math.min(probability, 1 - probability) >= leastLikely && this.otherwise.has(this.taken++) ? !answer : answer;
   }
 
   outcome(): ChanceOutcome {
@@ -231,7 +250,7 @@ export class KernelChance implements Chance {
       const tally = this.counters[name].sum();
       if (tally !== null) tallies[name] = tally;
     }
-    return { tallies, hidden: this.hidden, logLikelihood: tallyNames.reduce((sum, name) => sum + this.counters[name].logLikelihood, 0) };
+    return { tallies, hidden: this.hidden, taken: this.taken, logLikelihood: tallyNames.reduce((sum, name) => sum + this.counters[name].logLikelihood, 0) };
   }
 }
 
