@@ -58,13 +58,16 @@ export interface Chance {
   matches(packet: QueuedPacket, probability: number, possible: boolean): boolean;
   /** May this waiting packet be one that goes? */
   victim(packet: QueuedPacket): boolean;
+  /** Was this flow's queue over target before, with another flow in it (CAKE)? If so `packet` gets no signal yet. @param hidden it would not show */
+  reused(packet: QueuedPacket, probability: number, hidden: boolean): boolean;
   /** A flow's quantum was rounded at random (CAKE): to one byte more than was counted, with this probability. `afresh`: its first. */
   rounded(flow: object, probability: number, afresh: boolean): void;
   /**
    * Is the flow's deficit used up (at most 0), its random bytes included, when it is the turn of `head` (null: nothing waits there)?
    * @param alone nothing else waits: nobody could tell from what is sent; a next quantum would then be `quantum`
+   * @param others the flows with packets whose turns come before the next of this one, and their deficits
    */
-  usedUp(flow: object, deficit: number, head: QueuedPacket | null, alone: boolean, quantum: number): boolean;
+  usedUp(flow: object, deficit: number, head: QueuedPacket | null, alone: boolean, quantum: number, others: () => readonly { readonly flow: object; readonly deficit: number }[]): boolean;
 }
 
 export interface AqmContext {

@@ -39,6 +39,8 @@ class Flow extends CobaltVars {
   set = NONE;
   srcHost = 0;
   dstHost = 0;
+  /** Counted among its tin's. */
+  tried = false;
   chain: Chain | null = null;
   previous: Flow | null = null;
   following: Flow | null = null;
@@ -112,6 +114,8 @@ class Tin {
   readonly newFlows = new Chain();
   readonly oldFlows = new Chain();
   readonly decayingFlows = new Chain();
+  /** Queues at rest that were over target once: COBALT's reciprocal root is 1 there, and 0 in all others. */
+  tried = 0;
   sparseFlows = 0;
   bulkFlows = 0;
   deficit = 0;
@@ -136,6 +140,15 @@ class Tin {
   flow(index: number): Flow {
     return (this.flows[index] ??= new Flow(index));
   }
+}
+
+/** The flows with packets of a tin, but for `flow`: each has its turn before that one's next. */
+function others(tin: Tin, flow: Flow): { flow: Flow; deficit: number }[] {
+  const found: { flow: Flow; deficit: number }[] = [];
+  for (const chain of [tin.newFlows, tin.oldFlows]) {
+    for (let other = chain.head; other !== null; other = other.following) if (other !== flow && other.queue.head !== null) found.push({ flow: other, deficit: other.deficit });
+  }
+  return found;
 }
 
 /** cake_ewma(), with 2^shift */
@@ -312,7 +325,7 @@ class Cake extends Discipline {
   private usedUp(tin: Tin, flow: Flow): boolean {
     const { chance } = this.context;
     if (chance === undefined) return flow.deficit <= 0;
-    return chance.usedUp(flow, flow.deficit, flow.queue.head, flow.set === BULK && tin.bulkFlows + tin.sparseFlows === 1, this.quantumUnits(tin, flow) >>> 16);
+    return chance.usedUp(flow, flow.deficit, flow.queue.head, flow.set === BULK && tin.bulkFlows + tin.sparseFlows === 1, this.quantumUnits(tin, flow) >>> 16, () => others(tin, flow));
   }
 
   /** A host's entry among 8 ways, by tag, else the first without bulk flows. */
@@ -600,7 +613,7 @@ class Cake extends Discipline {
           }
           this.account(tin, this.queueIndex, packet, -1);
           if (this.overflowTimeout !== 0) this.siftDown(this.heapIndex[tin.number + MAX_TINS * this.queueIndex]!);
-          const drop = flow.shouldDrop(packet, tin.rate.cobalt, this.options.ingress ? tin.bulkFlows : 0, nowNs, this.context.randomU32, this.context.chance, flow.queue.head === null);
+          const drop = flow.shouldDrop(packet, tin.rate.cobalt, this.options.ingress ? tin.bulkFlows : 0, nowNs, this.context.randomU32, this.context.chance, flow.queue.head === null, 1 - (1 - 1 / QUEUES) ** tin.tried);
           if (flow.ecnMarked) this.marks++;
           // The last packet of a queue may be marked but is not dropped.
           if (!drop || flow.queue.head === null) return this.send(tin, flow, packet, nowNs);
@@ -648,6 +661,10 @@ class Cake extends Discipline {
     } else {
       flow.chain!.remove(flow);
       flow.set = NONE;
+      if (!flow.tried && flow.recInvSqrt !== 0) {
+        flow.tried = true;
+        tin.tried++;
+      }
     }
   }
 

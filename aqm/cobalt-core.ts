@@ -3,7 +3,8 @@
  * cobalt_…), bit for bit: ns, 1/sqrt(count) in 32 bits (exact values up to 15, one Newton step beyond), BLUE's
  * probability in units of 2^-32.
  *
- * As in Linux a flow's first signal comes as soon as it is over target: its reciprocal root begins at 0, not at 1.
+ * As in Linux a flow's first signal comes as soon as it is over target: its reciprocal root begins at 0, not at 1. In a queue that was over
+ * target before, for another flow too, the root has gone back to 1, and the signal comes an interval later.
  *
  * Differences from Linux: none.
  */
@@ -45,6 +46,8 @@ export class CobaltVars {
   blueTimerNs = 0;
   pDrop = 0;
   dropping = false;
+  /** With `chance`: a queue that was never over target before is since this time, ns, so its next signal is due at once; null otherwise. */
+  private firstOverNs: number | null = null;
   /** The last packet that shouldDrop() let pass was marked. */
   ecnMarked = false;
 
@@ -88,8 +91,8 @@ export class CobaltVars {
     return rested;
   }
 
-  /** cobalt_should_drop(): marks, or says that the packet must go. @param bulkFlows flows to allow two packets each (ingress mode) @param last of its queue: CAKE will not drop it */
-  shouldDrop(packet: QueuedPacket, params: CobaltParams, bulkFlows: number, nowNs: number, randomU32: () => number, chance?: Chance, last = false): boolean {
+  /** cobalt_should_drop(): marks, or says that the packet must go. @param bulkFlows flows to allow two packets each (ingress mode) @param last of its queue: CAKE will not drop it @param triedShare of the queues that a new flow may be given, those that were over target before */
+  shouldDrop(packet: QueuedPacket, params: CobaltParams, bulkFlows: number, nowNs: number, randomU32: () => number, chance?: Chance, last = false, triedShare = 0): boolean {
     const sojourn = nowNs - packet.enqueueNs;
     let schedule = nowNs - this.dropNextNs;
     const overTarget = sojourn > params.targetNs && sojourn > params.mtuTimeNs * bulkFlows * 2 && sojourn > params.mtuTimeNs * 4;
@@ -100,10 +103,21 @@ export class CobaltVars {
       if (!this.dropping) {
         this.dropping = true;
         this.dropNextNs = this.after(nowNs, params);
+        // After a pause longer than the interval the next is due at once in any queue: see the end.
+        if (this.recInvSqrt === 0 && schedule <= 0) this.firstOverNs = nowNs;
       }
       if (this.count === 0) this.count = 1;
     } else {
       this.dropping = false;
+    }
+    if (chance !== undefined && this.firstOverNs !== null && due && this.dropping) {
+      if (chance.reused(packet, triedShare, last && packet.ecn === 0)) {
+        this.recInvSqrt = EXACT_ROOTS[1];
+        this.dropNextNs = this.after(this.firstOverNs, params);
+        schedule = nowNs - this.dropNextNs;
+        due = schedule >= 0;
+      }
+      this.firstOverNs = null;
     }
     if (due && this.dropping) {
       this.ecnMarked = setCe(packet);

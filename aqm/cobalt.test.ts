@@ -128,6 +128,32 @@ describe('COBALT', () => {
     });
   }
 
+  it('signals first as soon as a fresh queue is over target, but an interval later in a queue that was over target before; a replay is asked which', () => {
+    const params: CobaltParams = { intervalNs: 100e6, targetNs: 5e6, mtuTimeNs: 0 };
+    const ms = (vars: CobaltVars, reused?: boolean): number => {
+      const unasked = (): never => assert.fail('nothing else is decided by chance');
+      const asked: number[] = [];
+      // One packet in time first, as every queue begins with.
+      assert.equal(vars.shouldDrop(packet({ enqueueNs: 999e6 }), params, 0, 999e6, () => 0), false);
+      const chance = reused === undefined ? undefined : { signals: unasked, drops: unasked, matches: unasked, victim: unasked, rounded: unasked, usedUp: unasked, reused: (_: unknown, share: number) => { asked.push(share); return reused; } };
+      for (let now = 1000; ; now++) {
+        if (!vars.shouldDrop(packet({ enqueueNs: (now - 10) * 1e6 }), params, 0, now * 1e6, () => 0, chance, false, 0.25)) continue;
+        assert.deepEqual(asked, reused === undefined ? [] : [0.25]);
+        return now - 1000;
+      }
+    };
+    assert.equal(ms(new CobaltVars()), 1);
+    const used = new CobaltVars();
+    ms(used);
+    // Empty and left alone, its count goes back to 0.
+    for (let now = 1e4; used.count > 0; now += 100) used.queueEmpty(params, now * 1e6);
+    const later = new CobaltVars();
+    Object.assign(later, { count: used.count, recInvSqrt: used.recInvSqrt });
+    assert.equal(ms(later), 100);
+    assert.equal(ms(new CobaltVars(), false), 1);
+    assert.equal(ms(new CobaltVars(), true), 100);
+  });
+
   it('wakes BLUE when its queue overflows, and never drops the last packet', () => {
     const ctx = context();
     const queue = create('cobalt', { limit: '10p' }, ctx);

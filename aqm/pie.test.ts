@@ -88,7 +88,7 @@ function watched(): Chance & { faced: number } {
       this.faced = probability;
       return random() < probability * 2 ** 32;
     },
-    drops: never, matches: never, victim: never, rounded: never, usedUp: never,
+    drops: never, matches: never, victim: never, reused: never, rounded: never, usedUp: never,
   };
 }
 

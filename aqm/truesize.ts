@@ -1,6 +1,6 @@
 /**
  * skb->truesize, which memory limits (fq_codel `memory_limit`, CAKE `memlimit`) count and packets here do not have.
- * Modelled on Linux 6.12 as kernel/uml.config makes it: struct sk_buff takes 256 bytes with its slab alignment, skb_shared_info 320.
+ * Modelled on Linux 6.12 and 7.3 as kernel/uml.config makes them: struct sk_buff takes 256 bytes with its slab alignment, skb_shared_info 320.
  *
  * - TCP, unsegmented: the small head cache (576, SKB_SMALL_HEAD_CACHE_SIZE: MAX_TCP_HEADER, here 192, and skb_shared_info, kept
  *   off a power of two; more in a kernel whose MAX_TCP_HEADER allows for tunnels or radio) and the payload in page fragments.

@@ -30,19 +30,33 @@ export interface Tally {
   readonly worstDecileZ: number;
 }
 
-/** What is decided by chance: drops and marks; dropped although it could be marked; met its like; the turn came a byte or more early or late. */
-export const tallyNames = ['signals', 'drops', 'matches', 'turns'] as const;
+/** What is decided by chance: drops and marks; dropped although it could be marked; met its like; the turn came a byte or more early or late; was given a used queue. */
+export const tallyNames = ['signals', 'drops', 'matches', 'turns', 'reused'] as const;
 export type TallyName = (typeof tallyNames)[number];
 
 export interface ChanceOutcome {
   readonly tallies: Readonly<Partial<Record<TallyName, Tally>>>;
   /** Decisions that left no trace, or of which the record fits several. */
   readonly hidden: number;
+  /** Of them those for which the likelier was taken, where the other is no less than possible. */
+  readonly taken: number;
   /** Natural logarithm of the probability of all that was decided. */
   readonly logLikelihood: number;
 }
 
-export const tallyAgrees = ({ z, worstDecileZ }: Tally): boolean => Math.abs(z) <= zLimit && Math.abs(worstDecileZ) <= decileZLimit;
+/** Few events are no normal distribution: more of them than expected are judged by Poisson's, whose tail is the longer. */
+export const tallyAgrees = ({ z, worstDecileZ, happened, expected, deviation }: Tally): boolean =>
+  (Math.abs(z) <= zLimit || (z > 0 && deviation ** 2 < 10 && poissonTail(Math.ceil(happened), expected) >= 0.0005)) && Math.abs(worstDecileZ) <= decileZLimit;
+
+/** P(at least `n`) */
+function poissonTail(n: number, mean: number): number {
+  let below = 0;
+  for (let i = 0, one = Math.exp(-mean); i < n; i++, one *= mean / i) below += one;
+  return 1 - below;
+}
+
+/** What is less likely is not tried. */
+const leastLikely = 1e-3;
 
 /** Of an event that cannot be, so that one such does not outweigh all others. */
 const leastProbability = 1e-12;
@@ -86,10 +100,12 @@ class Counter {
 export class KernelChance implements Chance {
   private readonly counters: Readonly<Record<TallyName, Counter>>;
   private hidden = 0;
+  private taken = 0;
   private readonly deficits = new Map<object, RandomBytes>();
-  /** Flow and direction of the packet that the kernel sends at the departure at hand. */
-  nextFlow = 0;
-  nextForward = 0;
+  private nextFlow = 0;
+  private nextForward = 0;
+  /** All flows are passed over till the next departure, as was counted when that was settled. */
+  private allPassed = false;
   /** The last signal that was asked for, in case a full queue makes it void. */
   private lastAsked: { readonly packet: QueuedPacket; readonly probability: number; readonly answer: boolean } | null = null;
   private nextSample = 0;
@@ -97,9 +113,15 @@ export class KernelChance implements Chance {
   private readonly matchedAt: number;
   private readonly earlyAt: number;
 
-  /** @param scale see Counter @param own a column of our own state now, by name */
-  constructor(private readonly fates: KernelFates, scale: number, private readonly samples: QueueSamples | null, private readonly own: (column: string) => number) {
-    this.counters = { signals: new Counter(scale), drops: new Counter(1), matches: new Counter(1), turns: new Counter(1) };
+  /**
+   * @param scale see Counter @param own a column of our own state now, by name
+   * @param otherwise of the decisions that `taken` counts, by number from 0: those to be made the other way
+   */
+  constructor(
+    private readonly fates: KernelFates, scale: number, private readonly samples: QueueSamples | null, private readonly own: (column: string) => number,
+    private readonly otherwise: ReadonlySet<number> = new Set(),
+  ) {
+    this.counters = { signals: new Counter(scale), drops: new Counter(1), matches: new Counter(1), turns: new Counter(1), reused: new Counter(1) };
     this.matchedAt = samples?.columns.indexOf('matched') ?? -1;
     this.earlyAt = samples?.columns.indexOf('early') ?? -1;
   }
@@ -163,14 +185,33 @@ export class KernelChance implements Chance {
     else bytes.maybeOneMore(probability);
   }
 
-  usedUp(flow: object, deficit: number, head: QueuedPacket | null, alone: boolean, quantum: number): boolean {
+  reused(packet: QueuedPacket, probability: number, hidden: boolean): boolean {
+    if (hidden) {
+      this.hidden++;
+      return false;
+    }
+    const answer = (this.fate(packet) & (SENT | MARKED)) === SENT;
+    this.counters.reused.add(probability, answer);
+    return answer;
+  }
+
+  /** Flow and direction of the packet that the kernel sends at the departure at hand. */
+  expect(flow: number, forward: number): void {
+    this.nextFlow = flow;
+    this.nextForward = forward;
+    this.allPassed = false;
+  }
+
+  usedUp(flow: object, deficit: number, head: QueuedPacket | null, alone: boolean, quantum: number, others: () => readonly { readonly flow: object; readonly deficit: number }[]): boolean {
     const bytes = this.deficits.get(flow);
     if (bytes === undefined) return deficit <= 0;
     const probability = bytes.atMost(-deficit);
     if (probability === 0 || probability === 1) return probability === 1;
     if (head === null) {
       this.hidden++;
-      return probability > 0.5;
+      const answer = this.likelier(probability);
+      bytes.given(-deficit, answer);
+      return answer;
     }
     if (alone) {
       // Served now or after one more quantum: its deficit can be either.
@@ -179,10 +220,28 @@ export class KernelChance implements Chance {
       return false;
     }
     const packet = head as ReplayPacket;
-    const answer = packet.flow !== this.nextFlow || (packet.forward ? 1 : 0) !== this.nextForward;
-    this.counters.turns.add(probability, answer);
-    bytes.given(-deficit, answer);
-    return answer;
+    if (packet.flow !== this.nextFlow || (packet.forward ? 1 : 0) !== this.nextForward) {
+      if (!this.allPassed) this.counters.turns.add(probability, true);
+      bytes.given(-deficit, true);
+      return true;
+    }
+    // It is served, now or in the next round. The latter takes that all others are passed over as well: how likely is that, given that it is served?
+    const passes = others().map((other) => this.deficits.get(other.flow)?.atMost(-other.deficit) ?? (other.deficit <= 0 ? 1 : 0));
+    const later = probability * passes.reduce((product, one) => product * one, 1);
+    const odds = later / (later + 1 - probability);
+    // Either is counted with its probability, which keeps the sum a martingale, of a smaller variance than is taken.
+    this.counters.turns.add(probability, true, odds);
+    this.counters.turns.add(probability, false, 1 - odds);
+    for (const one of passes) if (one < 1) this.counters.turns.add(one, true, odds);
+    this.allPassed = this.likelier(odds);
+    bytes.given(-deficit, this.allPassed);
+    return this.allPassed;
+  }
+
+  /** What cannot be told from the next departure, only from later ones. */
+  private likelier(probability: number): boolean {
+    const answer = probability > 0.5;
+    return Math.min(probability, 1 - probability) >= leastLikely && this.otherwise.has(this.taken++) ? !answer : answer;
   }
 
   outcome(): ChanceOutcome {
@@ -191,7 +250,7 @@ export class KernelChance implements Chance {
       const tally = this.counters[name].sum();
       if (tally !== null) tallies[name] = tally;
     }
-    return { tallies, hidden: this.hidden, logLikelihood: tallyNames.reduce((sum, name) => sum + this.counters[name].logLikelihood, 0) };
+    return { tallies, hidden: this.hidden, taken: this.taken, logLikelihood: tallyNames.reduce((sum, name) => sum + this.counters[name].logLikelihood, 0) };
   }
 }
 

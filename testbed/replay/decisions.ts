@@ -52,6 +52,8 @@ export interface ReplayRequest {
   readonly nudges: ReadonlyMap<number, number>;
   /** Updates of the timer, by number, that come only after so many events at or after their time: the kernel's interrupts are now and then late. Negative: before the events of the same instant (`earlierNs`). */
   readonly lateTicks: ReadonlyMap<number, number>;
+  /** Decisions by chance that only later departures tell, by number (`ChanceOutcome.taken` counts them): those made as is less likely. */
+  readonly otherwise: ReadonlySet<number>;
   /** ns of the run after which nothing is judged. */
   readonly untilNs: number;
   /** Ends at the first disagreement. */
@@ -98,7 +100,7 @@ export async function replayDecisions(request: ReplayRequest): Promise<ReplayOut
     queue.readState(state, nowNs);
     return state[kind.state.indexOf(column)]!;
   };
-  const chance = request.chance === null ? undefined : new KernelChance(request.chance.fates, request.chance.scale, request.samples, own);
+  const chance = request.chance === null ? undefined : new KernelChance(request.chance.fates, request.chance.scale, request.samples, own, request.otherwise);
   const context: AqmContext = {
     chance,
     randomU32: () => {
@@ -167,7 +169,7 @@ export async function replayDecisions(request: ReplayRequest): Promise<ReplayOut
         continue;
       }
       fates.set(sent, KERNEL_SENT);
-      if (chance !== undefined) [chance.nextFlow, chance.nextForward] = [chunk.flow[i]!, chunk.forward[i]!];
+      if (chance !== undefined) chance.expect(chunk.flow[i]!, chunk.forward[i]!);
       const ours = queue.dequeuePeeked(nowNs + (request.nudges.get(departures) ?? 0)) as ReplayPacket | null; // only ours are ever enqueued
       if (ours === null || ours.keyLo !== lo || ours.keyHi !== hi) {
         differentDepartures++;

@@ -209,7 +209,7 @@ export const kinds: Readonly<Record<string, JudgedKind>> = {
     method: 'judge', chance: { fifo: false, scale: 0.25 }, apart: cakeKeys, clock: nsClock, peeks: true,
     tolerances: tins(['sent', 0], ['dropped', 0], ['marked', 0], ['backlog_bytes', 0], ['peak_delay', clockSteps], ['avg_delay', clockSteps], ['base_delay', clockSteps]),
     secret: (plan, params) => (params['flows'] === true || mostFlowsOfAHost(plan) <= 2 ? null
-      : 'flows of one host share a quantum that is rounded at random at every turn, so the record does not show how often a flow was passed over; give each flow hosts of its own, or set flows: true'),
+      : 'flows of one host share a quantum that is rounded at random at every turn, and the record does not show each round in which all were passed over; give each flow hosts of its own, or set flows: true'),
     refuse: (params, direction) => (direction.shaper === 'tbf' && params['bandwidth'] !== undefined ? 'with a rate of its own under TBF, it is asked at times no record shows'
       : /ack-filter/.test(JSON.stringify(params).replace(/no-ack-filter/g, '')) ? 'its ACK filter looks at TCP options, which no record shows' : null),
   },

@@ -98,6 +98,28 @@ describe('testbed replay', function () {
     }
   });
 
+  it('agrees in CAKE with hundreds of short flows, some of which are given a queue that was used before', async () => {
+    const traffic = '{ bulk: { kind: bulk, from: S[0], to: D[0], flows: 3, rtt: 40ms, cc: cubic, tool: builtin }, short: { kind: short, from: S[0], to: D[0], rtt: 40ms, arrival: poisson(30/s), size: 60kB, tool: builtin } }';
+    const file = place.write('used.yaml', dumbbellText({ rate: '40mbit', traffic, queue: '{ kind: cake, flows: true }', measure: '{ warmup: 500ms, duration: 9s }', more: 'tcp: { sysctls: { net.core.txrehash: 0 } }' }));
+    const ended = await place.testbed(['run', file, '--machine', 'uml', '--no-report', '--out', place.path('used')], { boundMs: 280_000 });
+    assert.equal(ended.code, 0, ended.stderr);
+    const verdict = verdictOf(await replayRun(place.run('used')), 'cake');
+    assert.equal(verdict.verdict, 'agree', JSON.stringify(verdict));
+    const { asked, happened, expected } = verdict.outcome.chance!.tallies.reused!;
+    assert.ok(asked > 100 && happened > 3 && expected > 3, JSON.stringify(verdict.outcome.chance));
+  });
+
+  it('agrees in CAKE where four flows of one host share a quantum: rounds that do not show are settled by later departures', async () => {
+    const traffic = '{ bulk: { kind: bulk, from: S[0], to: D[0], flows: 4, rtt: 40ms, cc: cubic, tool: builtin } }';
+    const file = place.write('shared.yaml', dumbbellText({ rate: '60mbit', traffic, queue: '{ kind: cake, bandwidth: 40mbit }', measure: '{ warmup: 500ms, duration: 4s }' }));
+    const ended = await place.testbed(['run', file, '--machine', 'uml', '--no-report', '--out', place.path('shared')], { boundMs: 280_000 });
+    assert.equal(ended.code, 0, ended.stderr);
+    const verdict = verdictOf(await replayRun(place.run('shared')), 'cake');
+    assert.equal(verdict.verdict, 'agree', JSON.stringify(verdict));
+    const { turns } = verdict.outcome.chance!.tallies;
+    assert.ok(verdict.outcome.departures > 10_000 && turns!.asked > 100 && turns!.happened > 30, JSON.stringify(turns));
+  });
+
   it('agrees with CAKE out of memory: bytes that Linux counts a packet, the queue it drops from, BLUE', async () => {
     const traffic = '{ much: { kind: cbr, from: S[0], to: D[0], rate: 28mbit, packet: 1400B }, some: { kind: cbr, from: S[1], to: D[1], rate: 3mbit, packet: 300B } }';
     const file = place.write('memory.yaml', dumbbellText({ pairs: 2, traffic, queue: '{ kind: cake, memlimit: 300kB }', measure: '{ warmup: 500ms, duration: 4s }', more: 'collect: { queue: 1ms }' }));

@@ -13,6 +13,8 @@ import { apart, findLateTicks, findTimer } from './timer.js';
 const mostUndecidable = (departures: number): number => Math.max(3, departures / 1e5);
 /** Queues are made longer before run time 0 than HHF takes to empty its filter (40 ms; seen with traffic from time 0 on). */
 const setUpNs = 1e9;
+/** Decisions to look back on from a departure that disagrees, and replays in all. */
+const furthestBack = 12, mostReplays = 60;
 /** Flows that may be put elsewhere than the record alone suggests. */
 const mostMoves = 24;
 
@@ -26,7 +28,7 @@ export interface Settled {
   /** Why a difference may lie in what no record shows; null: it may not. */
   readonly secret: string | null;
 }
-export type Given = Omit<ReplayRequest, 'keys' | 'phaseNs' | 'startNs' | 'nudges' | 'lateTicks' | 'stopAtFirst'>;
+export type Given = Omit<ReplayRequest, 'keys' | 'phaseNs' | 'startNs' | 'nudges' | 'lateTicks' | 'otherwise' | 'stopAtFirst'>;
 
 /** @returns a text: why it cannot be judged */
 export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise<Settled | string> {
@@ -41,7 +43,7 @@ export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise
     if (room === null) return `${buckets.flows} flows: more than can be given queues of their own`;
     ({ keys: numbers, params } = room);
   }
-  let request: ReplayRequest = { ...given, params, keys: null, phaseNs: 0, startNs: -setUpNs, nudges: new Map(), lateTicks: new Map(), stopAtFirst: false };
+  let request: ReplayRequest = { ...given, params, keys: null, phaseNs: 0, startNs: -setUpNs, nudges: new Map(), lateTicks: new Map(), otherwise: new Set(), stopAtFirst: false };
   const keysOf = (map: Buckets | null): SetKeys | null => (map === null ? how.apart?.(plan) ?? null : (packet) => {
     const bucket = map.queueOf(packet.flow, packet.forward ? 1 : 0);
     packet.flowHash = numbers[bucket < 0 ? map.flows : bucket]!;
@@ -73,6 +75,13 @@ export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise
       outcome = await replay({});
     }
   }
+  if (outcome.first !== null && (outcome.chance?.taken ?? 0) > 0) {
+    const otherwise = await findOtherwise((some) => replay({ otherwise: some, stopAtFirst: true }));
+    if (otherwise !== null) {
+      request = { ...request, otherwise };
+      outcome = await replay({});
+    }
+  }
   let undecidable = 0;
   if (how.clock?.stepNs !== undefined && outcome.first !== null) {
     const nudges = await findNudges(outcome, how.clock.stepNs, (some) => replay({ nudges: some, stopAtFirst: true }));
@@ -91,6 +100,28 @@ export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise
     }
   }
   return { outcome, phaseNs: how.clock === undefined ? null : phaseNs, timerNs, undecidable, lateTicks, buckets, secret: how.secret?.(plan, params) ?? null };
+}
+
+/** Decisions of which the less likely is the kernel's, as only later departures show; null when that does not bring it to its end. */
+async function findOtherwise(replay: (otherwise: ReadonlySet<number>) => Promise<ReplayOutcome>): Promise<ReadonlySet<number> | null> {
+  const otherwise = new Set<number>();
+  let left = await replay(otherwise);
+  for (let replays = 0; left.first !== null;) {
+    const { after } = left.first, last = left.chance!.taken - 1;
+    let best: { readonly number: number; readonly outcome: ReplayOutcome } | null = null;
+    // The latest come first: what they did shows soonest. The decisions before the one that is changed keep their numbers.
+    for (let number = last; number >= Math.max(0, last - furthestBack) && best === null; number--) {
+      if (++replays > mostReplays) return null;
+      if (otherwise.has(number)) continue;
+      const tried = await replay(new Set([...otherwise].filter((one) => one < number)).add(number));
+      if (tried.first === null || tried.first.after > after) best = { number, outcome: tried };
+    }
+    if (best === null) return null;
+    for (const one of otherwise) if (one > best.number) otherwise.delete(one);
+    otherwise.add(best.number);
+    left = best.outcome;
+  }
+  return otherwise;
 }
 
 /** Departures at which ours is asked a clock step sooner or later; null when that does not bring it to the end. */

@@ -16,9 +16,9 @@ function queueText({ kind, params }: Verdict): string {
   return words.length === 0 ? kind : `${kind} (${words.join(', ')})`;
 }
 
-const tallyWords: Readonly<Record<TallyName, string>> = { signals: 'drops and marks', drops: 'drops instead of marks', matches: 'matches', turns: 'turns' };
-const tallyText = ({ happened, expected, deviation }: Tally): string => `${count(happened)} of ${count(Math.round(expected))} ± ${count(Math.round(zLimit * deviation))}`;
-const tallies = ({ outcome }: JudgedVerdict): readonly (readonly [TallyName, Tally])[] => Object.entries(outcome.chance?.tallies ?? {}) as [TallyName, Tally][];
+const tallyWords: Readonly<Record<TallyName, string>> = { signals: 'drops and marks', drops: 'drops instead of marks', matches: 'matches', turns: 'turns', reused: 'flows in a queue used before' };
+const tallyText = ({ happened, expected, deviation }: Tally): string => `${count(Math.round(happened))} of ${count(Math.round(expected))} ± ${count(Math.round(zLimit * deviation))}`;
+const tallies = ({ outcome }: JudgedVerdict): readonly (readonly [TallyName, Tally])[] => (Object.entries(outcome.chance?.tallies ?? {}) as [TallyName, Tally][]).filter(([, { happened, expected }]) => happened > 0 || expected >= 0.5);
 
 /** Of a judged one: arrivals, drops, marks, different, undecidable, samples. */
 function figures(verdict: JudgedVerdict): string[] {
@@ -68,7 +68,7 @@ function remarksOn(result: ReplayResult, verdict: Verdict): string[] {
   const { own, first, samples } = verdict.outcome;
   if (verdict.from === 'packets.parquet') out.push(`${name}: from packets.parquet, as raw/ has no captures: the order of equal times is a guess`);
   if (own > 0) out.push(`${name}: ${own} packets left that were not seen to enter; they were left out`);
-  for (const [tally, one] of tallies(verdict)) out.push(`${name}: by chance: ${count(one.happened)} ${tallyWords[tally]} where ${count(Math.round(one.expected))} ± ${count(Math.round(zLimit * one.deviation))} are expected in ${count(one.asked)} decisions`);
+  for (const [tally, one] of tallies(verdict)) out.push(`${name}: by chance: ${count(Math.round(one.happened))} ${tallyWords[tally]} where ${count(Math.round(one.expected))} ± ${count(Math.round(zLimit * one.deviation))} are expected in ${count(Math.round(one.asked))} decisions`);
   if (verdict.buckets !== null) {
     const { queues, collisions, strangers } = verdict.buckets;
     out.push(`${name}: ${queues} queues${collisions.length === 0 ? '' : `; shared: ${collisions.map((flows) => flows.join(' + ')).join('; ')}`}${strangers === 0 ? '' : `; ${strangers} packets of unknown flows`}`);
