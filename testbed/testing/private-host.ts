@@ -30,8 +30,9 @@ export class PrivateHost {
   private constructor(private readonly child: ChildProcess, private readonly init: number) {}
 
   static async create(): Promise<PrivateHost> {
+    // The namespaces of the machine itself come and go meanwhile, and their mounts with them.
     const child = spawn('unshare', ['--net', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc', 'sh', '-c',
-      'mount -t tmpfs tmpfs /run && ip link set lo up && while :; do sleep 3600; done'], { stdio: 'ignore' });
+      'umount -R -l /run/netns 2>&-; mount -t tmpfs tmpfs /run && ip link set lo up && while :; do sleep 3600; done'], { stdio: 'ignore' });
     let init = 0;
     await eventually('the private host stands', () => {
       try {
