@@ -9,9 +9,9 @@ import { changeQueue } from './change.js';
 import { aqms } from './registry.js';
 import { context, keyOf, packet, randomSource, runTimers, type TestContext, type TestPacket } from './testing/packets.js';
 
-/** A flow whose packets may change queues, and so their order, by the algorithm itself: one that becomes a heavy hitter. */
 /** Whose change of parameters may give a flow another queue, which what comes after it then overtakes: CAKE's tins and hosts, fq's orphan_mask. */
 const MAY_MOVE_FLOWS = new Set(['cake', 'fq']);
+/** A flow whose packets may change queues, and so their order, by the algorithm itself: one that becomes a heavy hitter. */
 const MAY_REORDER = new Set(['hhf']);
 
 /** DOCSIS-PIE's probability is that of 1024 bytes and may exceed 1 (RFC 8034, appendix A). */

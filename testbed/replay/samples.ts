@@ -10,7 +10,7 @@ import type { QueueDiscipline } from '../../aqm/aqm.js';
 import { fieldOffsets, readRecordHeader, readRecords } from '../records/record-file.js';
 
 /** Columns of an algorithm's state that only count up. */
-const cumulativeColumns: ReadonlySet<string> = new Set(['new_flow_count', 'drop_overlimit', 'ce_mark', 'early', 'pdrop', 'packets_in', 'dropped', 'overlimit', 'matched', 'flows_plimit', 'drop_overlimit', 'hh_overlimit', 'hh_tot_count', 'earlydrop', 'penaltydrop', 'bucketdrop', 'queuedrop', 'packets_in_c', 'packets_in_l', 'step_marks',
+const cumulativeColumns: ReadonlySet<string> = new Set(['new_flow_count', 'drop_overlimit', 'ce_mark', 'early', 'pdrop', 'packets_in', 'dropped', 'overlimit', 'matched', 'flows_plimit', 'hh_overlimit', 'hh_tot_count', 'earlydrop', 'penaltydrop', 'bucketdrop', 'queuedrop', 'packets_in_c', 'packets_in_l', 'step_marks',
   ...Array.from({ length: 8 }, (_, tin) => ['sent', 'dropped', 'marked'].map((name) => `tin${tin}_${name}`)).flat()]);
 
 export interface SampleDifference {
