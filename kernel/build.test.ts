@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
@@ -117,8 +118,9 @@ describe('kernel builds', () => {
     const child = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: 'ignore' });
     while (!existsSync(path.join(place, 'pid'))) await sleep(20);
     assert.deepEqual(sweepDeadBuilds(), [], 'a build under way is not swept');
+    const ended = once(child, 'exit'); // the lock goes with the last thread of the process, which may outlive the compiler by a moment
     child.kill('SIGKILL');
-    await gone(Number(readFileSync(path.join(place, 'pid'), 'utf8')));
+    await Promise.all([ended, gone(Number(readFileSync(path.join(place, 'pid'), 'utf8')))]);
     assert.deepEqual(leftovers(), ['.source-slow.building']);
     await buildKernel({ source: tree(path.join(place, 'other'), 'true') });
     assert.deepEqual(leftovers(), ['source-other']);
