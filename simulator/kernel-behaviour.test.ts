@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { aqms } from '../aqm/registry.js';
+import { Actor, EventQueue } from './events.js';
 import { dumbbell, queue } from './fixture.js';
 import { chosen, withRun } from './testing.js';
 
@@ -70,6 +71,25 @@ describe('The simulator does as Linux 6.12 was seen to do', () => {
       assert.ok(new Set(hashes.slice(0, 12)).size === 1, 'one hash before the timeout');
       assert.notEqual(hashes.at(-1), hashes[0], 'another after it');
     }, { aqms: watched });
+  });
+
+  it('fires timers of one jiffy the last set first, and those of a coarser level of the timer wheel before them (enqueue_timer, expire_timers)', () => {
+    // Both SYNs are lost; a timer of 1 s is in a slot of 8 jiffies.
+    withRun(dumbbell({ ...unloaded, pairs: 2, queue: queue('chosen'), durationNs: 3e9, flows: [{ bytes: 1448, startNs: 1e6 }, { bytes: 1448, startNs: 3e6 }] }), (result) => {
+      const rows = result.rows('packets-BL1.rec');
+      const again = rows.filter((row) => row['t_enqueue'] === 1.04e9);
+      assert.deepEqual(again.map((row) => row['flow']), [1, 0]);
+    }, { aqms: chosen([0, 1]) });
+    const events = new EventQueue();
+    const fired: string[] = [];
+    const timer = (name: string, level: number): void => {
+      const actor = new (class extends Actor { override fire(): void { fired.push(name); } })();
+      events.add(actor);
+      events.scheduleOrdered(actor.actorId, 10e6, events.takeTimerOrder(level));
+    };
+    timer('coarse, first', 1); timer('fine, first', 0); timer('coarse, second', 1); timer('fine, second', 0);
+    events.run(10e6);
+    assert.deepEqual(fired, ['coarse, second', 'coarse, first', 'fine, second', 'fine, first']);
   });
 
   it('keeps the initial window of 10 when SYNs were only answered late (tcp_try_undo_spurious_syn)', () => {

@@ -17,7 +17,7 @@ import type { Network } from '../network.js';
 import { kind, type Packet, type SmallQueueOwner } from '../packet.js';
 import { mix32 } from '../random.js';
 import type { Endpoint, Route } from '../route.js';
-import { jiffies, jiffiesToUs, rtoMax, rtoMinUs, timeoutInit, timeoutMinUs, timerAtNs, usToJiffies } from './clock.js';
+import { jiffies, jiffiesToUs, rtoMax, rtoMinUs, timeoutInit, timeoutMinUs, timerAtNs, timerLevel, usToJiffies } from './clock.js';
 import { infiniteSsthresh, state, type CongestionControl } from './congestion.js';
 import { WindowedFilter } from './minmax.js';
 import { Scoreboard, flag as seg } from './scoreboard.js';
@@ -215,6 +215,8 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   // The retransmission timer.
   private pending: number = timer.none;
   private timeoutNs = NaN;
+  private timeoutLevel = 0;
+  private timeoutOrder = NaN;
 
   // SACK blocks of the previous acknowledgement: what they cover is known.
   private seen = 0;
@@ -478,18 +480,26 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   // ---- Timers ----
 
   private arm(what: number, delta: number): void {
+    const { events } = this.network;
+    const level = timerLevel(delta);
+    const timeoutNs = timerAtNs(this.nowJiffies, Math.min(delta, rtoMax));
     this.pending = what;
-    this.timeoutNs = timerAtNs(this.nowJiffies, Math.min(delta, rtoMax));
-    const scheduled = this.network.events.timeOf(this.actorId);
+    // __mod_timer: a timer that stays in its bucket keeps its place there.
+    if (timeoutNs !== this.timeoutNs || level !== this.timeoutLevel) {
+      this.timeoutNs = timeoutNs;
+      this.timeoutLevel = level;
+      this.timeoutOrder = events.takeTimerOrder(level);
+    }
+    const scheduled = events.timeOf(this.actorId);
     // A pending event that comes too early is left: it re-arms when it fires (as timer_pending costs Linux little).
-    if (scheduled > this.timeoutNs || scheduled <= this.now) this.network.events.schedule(this.actorId, this.timeoutNs);
+    if (scheduled >= timeoutNs || scheduled <= this.now) events.scheduleOrdered(this.actorId, timeoutNs, this.timeoutOrder);
   }
 
   override fire(): void {
     if (this.finished || this.pending === timer.none) return;
     this.clock();
     if (this.now < this.timeoutNs) {
-      this.network.events.schedule(this.actorId, this.timeoutNs);
+      this.network.events.scheduleOrdered(this.actorId, this.timeoutNs, this.timeoutOrder);
       return;
     }
     // So that `arm` schedules anew.
