@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import type { QueuedPacket } from '../aqm/aqm.js';
 import { aqms } from '../aqm/registry.js';
 import { Actor, EventQueue } from './events.js';
 import { dumbbell, queue } from './fixture.js';
+import type { Packet } from './packet.js';
 import { chosen, withRun } from './testing.js';
 
 /** What runs of Linux 6.12 in virtual time were seen to do, each with its place in the kernel's source. */
@@ -138,6 +140,26 @@ describe('The simulator does as Linux 6.12 was seen to do', () => {
       assert.equal(bursts.map(([n, run]) => `${n}x${run}`).join(' ').slice(0, seen.length), seen);
       assert.equal(result.rows('packets-BL1.rec').filter((row) => row['dropped'] === 1).length, 1084);
     });
+  });
+
+  it('frees the buffers of what is SACKed, so that the send buffer has room for the whole window in a long recovery (tcp_shift_skb_data)', () => {
+    // Segment 150 is lost twice: its recovery takes two round trips, in which everything else arrives.
+    const kind = chosen([]).get('chosen')!;
+    const kinds = new Map([['chosen', { ...kind, create: (...args: Parameters<typeof kind.create>) => {
+      const made = kind.create(...args);
+      const enqueue = made.enqueue.bind(made);
+      let losses = 0;
+      made.enqueue = (packet, now) => {
+        if ((packet as QueuedPacket & Packet).seq === 150 && losses < 2) { losses++; args[1].drop(packet, 'aqm', now); } else enqueue(packet, now);
+      };
+      return made;
+    } }]]);
+    withRun(dumbbell({ rateBps: 5e6, queue: queue('chosen'), pairs: 1, rttNs: 100e6, durationNs: 5e9, socketIntervalNs: 10e6, flows: [{}] }), (result) => {
+      const recovery = result.rows('sockets.rec').filter((row) => row['state'] === 3);
+      assert.ok(recovery.length > 40, `${recovery.length} samples in recovery`);
+      const short = recovery.filter((row) => row['in_flight']! < row['cwnd']!);
+      assert.ok(short.length < 0.05 * recovery.length, `${short.length} of ${recovery.length} samples with room in the window`);
+    }, { aqms: kinds });
   });
 
   it('acknowledges in recovery as Linux 6.12 does: compressed, by a left-over delayed-ACK timer, at reads (__tcp_ack_snd_check, tcp_delack_timer_handler, tcp_cleanup_rbuf)', () => {

@@ -106,8 +106,10 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   private bufferEnds = new Int32Array(8);
   private firstBuffer = 0;
   private buffers = 0;
-  /** Buffers in flight: one a burst. What SACKs and retransmissions split is not counted. */
+  /** Buffers in flight: one a burst, until SACKs and retransmissions split and merge them. Each ends at a segment that has `burstEnd`. */
   private buffersOut = 0;
+  /** The buffer being SACKed was merged into the one before it. */
+  private shifted = false;
 
   // Connection.
   connected = false;
@@ -382,6 +384,42 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.setBufferEnd(buffers, end);
   }
 
+  /** tcp_fragment: what is in flight to segment `s` and what comes after it are in different buffers. */
+  private split(s: number): void {
+    const i = s & this.board.mask;
+    const flags = this.board.flags[i]!;
+    if (s < this.una || s >= this.nxt || (flags & seg.burstEnd) !== 0) return;
+    this.board.flags[i] = flags | seg.burstEnd;
+    this.buffersOut++;
+  }
+  private merge(s: number): void {
+    const i = s & this.board.mask;
+    const flags = this.board.flags[i]!;
+    if ((flags & seg.burstEnd) === 0) return;
+    this.board.flags[i] = flags & ~seg.burstEnd;
+    this.buffersOut--;
+  }
+  private plainlySacked(s: number): boolean {
+    return s >= this.una && s < this.nxt && (this.board.flags[s & this.board.mask]! & (seg.sacked | seg.lost | seg.retransmitted)) === seg.sacked;
+  }
+  /**
+   * tcp_shift_skb_data, tcp_match_skb_to_sack: a segment just SACKed goes into the buffer before it, if that is SACKed too, and that into the next;
+   * otherwise it has a buffer of its own, to which what is SACKed after it comes. Data are taken to be in one page, as is nearly always so.
+   */
+  private moveSacked(s: number): void {
+    if (this.plainlySacked(s - 1)) {
+      if ((this.board.flags[(s - 1) & this.board.mask]! & seg.burstEnd) !== 0) {
+        this.merge(s - 1);
+        this.shifted = true;
+      }
+    } else {
+      this.split(s - 1);
+      this.shifted = false;
+    }
+    if (!this.plainlySacked(s + 1)) this.split(s);
+    else if (this.shifted) this.merge(s);
+  }
+
   /** What was sent leaves the buffers. */
   private leaveBuffers(): void {
     while (this.buffers > 0 && this.bufferEnd(0) <= this.nxt) {
@@ -555,6 +593,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
         this.output(push.probe);
         sent = this.packetsOut > before;
       } else if (this.packetsOut > 0) {
+        this.split(this.nxt - 2);
         this.retransmit(this.nxt - 1);
         this.tlpRetrans = true;
         sent = true;
@@ -574,6 +613,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.rehash();
     this.enterLoss();
     this.timeouts++;
+    this.split(this.una);
     this.retransmitLost(this.una);
     this.rto = Math.min(this.rto * 2, rtoMax);
     this.arm(timer.retransmit, this.rto);
@@ -912,6 +952,8 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     const maxSegments = this.tsoSegments();
     let hole = -1;
     let rearm = false;
+    /** Segments of a buffer repeated so far: at most so many in one burst. */
+    let burst = 0;
     for (let s = this.retransmitHint >= this.una ? this.retransmitHint : this.una; s < this.nxt; s++) {
       if (this.pacingBlocks()) break;
       if (hole < 0) this.retransmitHint = s;
@@ -926,6 +968,8 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       if ((flags & (seg.sacked | seg.retransmitted)) !== 0) continue;
       if (this.smallQueueFull(1, maxSegments * this.mss)) break;
       this.retransmitLost(s);
+      if (this.cwnd - this.inFlight <= 0 || ++burst >= maxSegments) this.split(s);
+      if ((board.flags[s & board.mask]! & seg.burstEnd) !== 0) burst = 0;
       if (this.inReduction()) this.prrOut++;
       if (s === this.una && this.pending !== timer.reorder) rearm = true;
     }
@@ -1289,6 +1333,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       this.sackDelivered++;
       this.rateDeliveredSegment(s, i);
       board.unlink(s);
+      this.moveSacked(s);
       return;
     }
     if (isDup && (flags & seg.retransmitted) !== 0) {
