@@ -142,6 +142,29 @@ describe('The simulator does as Linux 6.12 was seen to do', () => {
     });
   });
 
+  it('acknowledges every second segment where each makes a SACK block of its own, compressed or not (tcp_sack_new_ofo_skb)', () => {
+    // Every second segment of 400 to 498 is lost. Linux 6.12, 100 Mbit/s, was seen to send every 0.242 ms then, one segment for two that arrived.
+    const sent: { readonly seq: number; readonly ms: number }[] = [];
+    const kind = chosen([]).get('chosen')!;
+    const kinds = new Map([['chosen', { ...kind, create: (...args: Parameters<typeof kind.create>) => {
+      const made = kind.create(...args);
+      const enqueue = made.enqueue.bind(made);
+      made.enqueue = (packet, now) => {
+        const { seq } = packet as QueuedPacket & Packet;
+        const again = sent.some((other) => other.seq === seq);
+        if (packet.size > 1000) sent.push({ seq, ms: now / 1e6 });
+        if (seq >= 400 && seq < 500 && seq % 2 === 0 && !again) args[1].drop(packet, 'aqm', now); else enqueue(packet, now);
+      };
+      return made;
+    } }]]);
+    withRun(dumbbell({ rateBps: 100e6, queue: queue('chosen'), pairs: 1, rttNs: 200e6, durationNs: 3e9, flows: [{}] }), () => {
+      const first = sent.findLastIndex(({ seq }) => seq === 400);
+      assert.ok(sent.filter(({ seq }) => seq === 400).length === 2, 'repeated once');
+      const next = sent.slice(first).filter(({ ms }) => ms < sent[first]!.ms + 5);
+      assert.ok(next.length > 15, `${next.length} segments in 5 ms: ${next.map(({ seq, ms }) => `${seq} ${ms.toFixed(2)}`).join(', ')}`);
+    }, { aqms: kinds });
+  });
+
   it('frees the buffers of what is SACKed, so that the send buffer has room for the whole window in a long recovery (tcp_shift_skb_data)', () => {
     // Segment 150 is lost twice: its recovery takes two round trips, in which everything else arrives.
     const kind = chosen([]).get('chosen')!;

@@ -28,6 +28,8 @@ const fragmentPage = 32768;
 /** Among held segments: it has a buffer of its own. */
 const ownBuffer = 1 << 24;
 const maxQuickAcks = 16;
+/** TCP_SACK_BLOCKS_EXPECTED: blocks that an acknowledgement is counted on to have room for. */
+const expectedSacks = 2;
 
 class CompressedAckTimer extends Actor {
   constructor(private readonly receiver: TcpReceiver) { super(); }
@@ -334,9 +336,15 @@ export class TcpReceiver extends Actor implements Endpoint {
     }
   }
 
-  /** tcp_sack_new_ofo_skb: the block that holds the newest segment comes first; at most four are kept. */
+  /**
+   * tcp_sack_new_ofo_skb: the block that holds the newest segment comes first; at most four are kept. Before a block would move out of the reach of
+   * acknowledgements, what is compressed is sent, which acknowledges the newest segment too, but does not show it.
+   */
   private addSack(s: number): void {
     const { sackFrom, sackTo } = this;
+    let touched = 0;
+    while (touched < this.sacks && (sackFrom[touched]! > s + 1 || sackTo[touched]! < s)) touched++;
+    if (this.compressed > 0 && touched >= expectedSacks) this.sendAck(kind.ack, this.rcvNxt);
     let from = s;
     let to = s + 1;
     let n = 0;
