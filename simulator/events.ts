@@ -2,7 +2,8 @@
  * The event core: an indexed 4-ary heap on typed arrays. Every source of events (a link's shaper, a wire, a TCP
  * timer, a sampler) is an Actor with at most one pending event, so the heap holds one entry a source, not one a
  * packet; a FIFO (wire.ts) keeps only its head here. Events at equal times fire in the order in which they were
- * scheduled; plan events, AQM timers, samplers and the edges of the window fire, in this order, before anything else of that instant.
+ * scheduled; plan events, AQM timers, samplers and the edges of the window fire, in this order, before anything else of that instant,
+ * and the timers of TCP next, the one set last first.
  */
 
 /** A source of events. `fire` is called at the scheduled time and may schedule its own actor again. */
@@ -13,7 +14,9 @@ export abstract class Actor {
 }
 
 /** Orders of events that precede all ordinary ones of the same instant. */
-export const before = { planEvent: -3, aqmTimer: -2, sampler: -1, windowEdge: 0 } as const;
+export const before = { planEvent: -(2 ** 53) + 1, aqmTimer: -(2 ** 53) + 2, sampler: -(2 ** 53) + 3, windowEdge: -(2 ** 53) + 4 } as const;
+/** Between the levels of the timer wheel: more than timers are ever set. */
+const timerLevel = 2 ** 48;
 
 const firing = -Infinity;
 
@@ -28,6 +31,7 @@ export class EventQueue {
   private heap = new Int32Array(64);
   private size = 0;
   private nextOrder = 0.5;
+  private timersSet = 0;
   private readonly actors: (Actor | null)[] = [];
   /** actors[i].fire: looking a method up in objects of many classes costs more than the call. */
   private readonly fires: ((this: Actor) => void)[] = [];
@@ -73,6 +77,13 @@ export class EventQueue {
 
   /** A number that orders an event after everything scheduled so far at the same time. */
   takeOrder(): number { return this.nextOrder++; }
+
+  /**
+   * A number that orders a timer of the kernel's timer wheel set now: before those of its level set earlier, as a bucket of the wheel is a
+   * list that new timers go to the head of, after higher levels, and before all ordinary events of the instant (expire_timers, kernel/time/timer.c).
+   * @param level 0 for the wheel's finest, 8 at most
+   */
+  takeTimerOrder(level: number): number { return -level * timerLevel - ++this.timersSet; }
 
   /** Sets the actor's next event, replacing one that was pending. @param time ns, not before now */
   schedule(id: number, time: number): void { this.scheduleOrdered(id, time, this.nextOrder++); }

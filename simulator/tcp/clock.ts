@@ -25,6 +25,13 @@ export const jiffies = (nowNs: number): number => Math.floor(nowNs / jiffyNs);
 export const usToJiffies = (us: number): number => (us < 2e9 ? ((us + (jiffyUs - 1)) / jiffyUs) | 0 : Math.ceil(us / jiffyUs));
 export const jiffiesToUs = (j: number): number => j * jiffyUs;
 
+/** The level of the timer wheel that a timer goes to. @param delta jiffies from now */
+export function timerLevel(delta: number): number {
+  let level = 0;
+  for (let reach = 63; delta >= reach && level < 8; reach *= 8) level++;
+  return level;
+}
+
 /** When a timer set now for `delta` jiffies from now fires, ns. */
 export function timerNs(nowNs: number, delta: number): number { return timerAtNs(jiffies(nowNs), delta); }
 
@@ -32,8 +39,6 @@ export function timerNs(nowNs: number, delta: number): number { return timerAtNs
 export function timerAtNs(nowJiffies: number, delta: number): number {
   const expires = nowJiffies + (delta > 0 ? delta : 0);
   if (delta < 63) return (expires + 1) * jiffyNs;
-  let shift = 0;
-  for (let reach = 63; delta >= reach && shift < 24; reach *= 8) shift += 3;
-  const slot = 2 ** shift;
+  const slot = 8 ** timerLevel(delta);
   return (Math.floor(expires / slot) + 1) * slot * jiffyNs;
 }

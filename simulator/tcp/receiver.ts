@@ -12,7 +12,7 @@ import { Actor } from '../events.js';
 import type { Network } from '../network.js';
 import { kind, type Packet } from '../packet.js';
 import type { Endpoint, Route } from '../route.js';
-import { atoMin, delackLongest, delackMax, hz, jiffies, timerNs } from './clock.js';
+import { atoMin, delackLongest, delackMax, hz, jiffies, rtoMinUs, timeoutInit, timerLevel, timerNs, usToJiffies } from './clock.js';
 import type { TcpModel } from './sender.js';
 
 const rmemDefault = 131072;
@@ -28,6 +28,8 @@ const fragmentPage = 32768;
 /** Among held segments: it has a buffer of its own. */
 const ownBuffer = 1 << 24;
 const maxQuickAcks = 16;
+/** TCP_SACK_BLOCKS_EXPECTED: blocks that an acknowledgement is counted on to have room for. */
+const expectedSacks = 2;
 
 class CompressedAckTimer extends Actor {
   constructor(private readonly receiver: TcpReceiver) { super(); }
@@ -76,6 +78,7 @@ export class TcpReceiver extends Actor implements Endpoint {
   private timerPending = false;
   private timeoutJiffies = 0;
   private timeoutNs = NaN;
+  private timeoutOrder = NaN;
   private ato = 0;
   private quick = 0;
   private lastReceived = 0;
@@ -113,6 +116,8 @@ export class TcpReceiver extends Actor implements Endpoint {
   private rttUs8 = 0;
   private rttTsEcr = -1;
   private srttJiffies = 0;
+  /** tcp_set_rto after one measurement, the handshake's: its variation is taken to be twice itself, and 200 ms at least. Jiffies. */
+  private rto = timeoutInit;
   /** Round trip of the handshake, µs × 8 (srtt_us): the receiver sends nothing that would measure it again. */
   private srttUs8 = 0;
   private synAckUs = NaN;
@@ -167,8 +172,10 @@ export class TcpReceiver extends Actor implements Endpoint {
     if (!this.established) {
       this.established = true;
       this.network.events.cancel(this.closeTimer.actorId);
-      this.srttUs8 = (this.nowUs - this.synAckUs) * 8;
-      this.srttJiffies = Math.ceil((this.nowUs - this.synAckUs) / (1e6 / hz));
+      const rttUs = this.nowUs - this.synAckUs;
+      this.srttUs8 = rttUs * 8;
+      this.srttJiffies = usToJiffies(rttUs);
+      this.rto = usToJiffies(rttUs + Math.max(2 * rttUs, rtoMinUs));
       this.spaceUs = this.nowUs;
     }
     if (packet.kind === kind.ack) {
@@ -190,7 +197,7 @@ export class TcpReceiver extends Actor implements Endpoint {
     packet.tsEcr = this.synTsVal;
     packet.ece = this.peerEcn;
     this.synAckUs = this.nowUs;
-    this.network.events.schedule(this.closeTimer.actorId, timerNs(this.now, hz * 2 ** Math.min(6, this.repeats)));
+    this.armClose(hz);
     this.network.send(packet);
   }
 
@@ -202,11 +209,15 @@ export class TcpReceiver extends Actor implements Endpoint {
     if (!this.established && this.repeats <= 5) this.sendSynAck();
   }
 
+  private armClose(timeout: number): void {
+    const { events } = this.network;
+    const delta = timeout * 2 ** Math.min(6, this.repeats);
+    events.scheduleOrdered(this.closeTimer.actorId, timerNs(this.now, delta), events.takeTimerOrder(timerLevel(delta)));
+  }
+
   private sendFin(): void {
     this.finSent = true;
-    // The RTO of a connection that has sent nothing but its FIN: the handshake's round trip and 200 ms.
-    const rto = this.srttJiffies + hz / 5;
-    this.network.events.schedule(this.closeTimer.actorId, timerNs(this.now, rto * 2 ** Math.min(6, this.repeats)));
+    this.armClose(this.rto);
     this.sendAck(kind.fin, this.rcvNxt);
   }
 
@@ -325,9 +336,15 @@ export class TcpReceiver extends Actor implements Endpoint {
     }
   }
 
-  /** tcp_sack_new_ofo_skb: the block that holds the newest segment comes first; at most four are kept. */
+  /**
+   * tcp_sack_new_ofo_skb: the block that holds the newest segment comes first; at most four are kept. Before a block would move out of the reach of
+   * acknowledgements, what is compressed is sent, which acknowledges the newest segment too, but does not show it.
+   */
   private addSack(s: number): void {
     const { sackFrom, sackTo } = this;
+    let touched = 0;
+    while (touched < this.sacks && (sackFrom[touched]! > s + 1 || sackTo[touched]! < s)) touched++;
+    if (this.compressed > 0 && touched >= expectedSacks) this.sendAck(kind.ack, this.rcvNxt);
     let from = s;
     let to = s + 1;
     let n = 0;
@@ -378,7 +395,7 @@ export class TcpReceiver extends Actor implements Endpoint {
         this.ato = atoMin;
       } else {
         const m = now - this.lastReceived;
-        const rto = this.srttJiffies + hz / 5;
+        const { rto } = this;
         if (m <= atoMin / 2) this.ato = (this.ato >> 1) + atoMin / 2;
         else if (m < this.ato) this.ato = Math.min((this.ato >> 1) + m, rto, delackMax);
         else if (m > rto) this.incrementQuick(maxQuickAcks);
@@ -570,16 +587,22 @@ export class TcpReceiver extends Actor implements Endpoint {
     }
     this.timerPending = true;
     this.timeoutJiffies = timeout;
-    this.timeoutNs = timerNs(this.now, timeout - now);
-    const at = this.network.events.timeOf(this.actorId);
-    if (at > this.timeoutNs || at <= this.now) this.network.events.schedule(this.actorId, this.timeoutNs);
+    const { events } = this.network;
+    const timeoutNs = timerNs(this.now, timeout - now);
+    // As `arm` of the sender: __mod_timer.
+    if (timeoutNs !== this.timeoutNs) {
+      this.timeoutNs = timeoutNs;
+      this.timeoutOrder = events.takeTimerOrder(0);
+    }
+    const at = events.timeOf(this.actorId);
+    if (at >= timeoutNs || at <= this.now) events.scheduleOrdered(this.actorId, timeoutNs, this.timeoutOrder);
   }
 
   /** tcp_delack_timer_handler. An acknowledgement does not stop the timer: it still fires, and sends what is compressed then. */
   override fire(): void {
     this.now = this.network.events.now;
     if (this.now < this.timeoutNs) {
-      this.network.events.schedule(this.actorId, this.timeoutNs);
+      this.network.events.scheduleOrdered(this.actorId, this.timeoutNs, this.timeoutOrder);
       return;
     }
     this.network.events.cancel(this.actorId);
@@ -587,7 +610,7 @@ export class TcpReceiver extends Actor implements Endpoint {
     if (!this.timerPending) return;
     this.timerPending = false;
     if (!this.scheduled) return;
-    this.ato = Math.min(this.ato * 2, this.srttJiffies + hz / 5, delackMax);
+    this.ato = Math.min(this.ato * 2, this.rto, delackMax);
     this.sendAck(kind.ack, this.rcvNxt);
   }
 

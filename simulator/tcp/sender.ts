@@ -17,7 +17,7 @@ import type { Network } from '../network.js';
 import { kind, type Packet, type SmallQueueOwner } from '../packet.js';
 import { mix32 } from '../random.js';
 import type { Endpoint, Route } from '../route.js';
-import { jiffies, jiffiesToUs, rtoMax, rtoMinUs, timeoutInit, timeoutMinUs, timerAtNs, usToJiffies } from './clock.js';
+import { jiffies, jiffiesToUs, rtoMax, rtoMinUs, timeoutInit, timeoutMinUs, timerAtNs, timerLevel, usToJiffies } from './clock.js';
 import { infiniteSsthresh, state, type CongestionControl } from './congestion.js';
 import { WindowedFilter } from './minmax.js';
 import { Scoreboard, flag as seg } from './scoreboard.js';
@@ -106,8 +106,10 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   private bufferEnds = new Int32Array(8);
   private firstBuffer = 0;
   private buffers = 0;
-  /** Buffers in flight: one a burst. What SACKs and retransmissions split is not counted. */
+  /** Buffers in flight: one a burst, until SACKs and retransmissions split and merge them. Each ends at a segment that has `burstEnd`. */
   private buffersOut = 0;
+  /** The buffer being SACKed was merged into the one before it. */
+  private shifted = false;
 
   // Connection.
   connected = false;
@@ -215,6 +217,8 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   // The retransmission timer.
   private pending: number = timer.none;
   private timeoutNs = NaN;
+  private timeoutLevel = 0;
+  private timeoutOrder = NaN;
 
   // SACK blocks of the previous acknowledgement: what they cover is known.
   private seen = 0;
@@ -380,6 +384,42 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.setBufferEnd(buffers, end);
   }
 
+  /** tcp_fragment: what is in flight to segment `s` and what comes after it are in different buffers. */
+  private split(s: number): void {
+    const i = s & this.board.mask;
+    const flags = this.board.flags[i]!;
+    if (s < this.una || s >= this.nxt || (flags & seg.burstEnd) !== 0) return;
+    this.board.flags[i] = flags | seg.burstEnd;
+    this.buffersOut++;
+  }
+  private merge(s: number): void {
+    const i = s & this.board.mask;
+    const flags = this.board.flags[i]!;
+    if ((flags & seg.burstEnd) === 0) return;
+    this.board.flags[i] = flags & ~seg.burstEnd;
+    this.buffersOut--;
+  }
+  private plainlySacked(s: number): boolean {
+    return s >= this.una && s < this.nxt && (this.board.flags[s & this.board.mask]! & (seg.sacked | seg.lost | seg.retransmitted)) === seg.sacked;
+  }
+  /**
+   * tcp_shift_skb_data, tcp_match_skb_to_sack: a segment just SACKed goes into the buffer before it, if that is SACKed too, and that into the next;
+   * otherwise it has a buffer of its own, to which what is SACKed after it comes. Data are taken to be in one page, as is nearly always so.
+   */
+  private moveSacked(s: number): void {
+    if (this.plainlySacked(s - 1)) {
+      if ((this.board.flags[(s - 1) & this.board.mask]! & seg.burstEnd) !== 0) {
+        this.merge(s - 1);
+        this.shifted = true;
+      }
+    } else {
+      this.split(s - 1);
+      this.shifted = false;
+    }
+    if (!this.plainlySacked(s + 1)) this.split(s);
+    else if (this.shifted) this.merge(s);
+  }
+
   /** What was sent leaves the buffers. */
   private leaveBuffers(): void {
     while (this.buffers > 0 && this.bufferEnd(0) <= this.nxt) {
@@ -478,18 +518,26 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   // ---- Timers ----
 
   private arm(what: number, delta: number): void {
+    const { events } = this.network;
+    const level = timerLevel(delta);
+    const timeoutNs = timerAtNs(this.nowJiffies, Math.min(delta, rtoMax));
     this.pending = what;
-    this.timeoutNs = timerAtNs(this.nowJiffies, Math.min(delta, rtoMax));
-    const scheduled = this.network.events.timeOf(this.actorId);
+    // __mod_timer: a timer that stays in its bucket keeps its place there.
+    if (timeoutNs !== this.timeoutNs || level !== this.timeoutLevel) {
+      this.timeoutNs = timeoutNs;
+      this.timeoutLevel = level;
+      this.timeoutOrder = events.takeTimerOrder(level);
+    }
+    const scheduled = events.timeOf(this.actorId);
     // A pending event that comes too early is left: it re-arms when it fires (as timer_pending costs Linux little).
-    if (scheduled > this.timeoutNs || scheduled <= this.now) this.network.events.schedule(this.actorId, this.timeoutNs);
+    if (scheduled >= timeoutNs || scheduled <= this.now) events.scheduleOrdered(this.actorId, timeoutNs, this.timeoutOrder);
   }
 
   override fire(): void {
     if (this.finished || this.pending === timer.none) return;
     this.clock();
     if (this.now < this.timeoutNs) {
-      this.network.events.schedule(this.actorId, this.timeoutNs);
+      this.network.events.scheduleOrdered(this.actorId, this.timeoutNs, this.timeoutOrder);
       return;
     }
     // So that `arm` schedules anew.
@@ -545,6 +593,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
         this.output(push.probe);
         sent = this.packetsOut > before;
       } else if (this.packetsOut > 0) {
+        this.split(this.nxt - 2);
         this.retransmit(this.nxt - 1);
         this.tlpRetrans = true;
         sent = true;
@@ -564,6 +613,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.rehash();
     this.enterLoss();
     this.timeouts++;
+    this.split(this.una);
     this.retransmitLost(this.una);
     this.rto = Math.min(this.rto * 2, rtoMax);
     this.arm(timer.retransmit, this.rto);
@@ -902,6 +952,8 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     const maxSegments = this.tsoSegments();
     let hole = -1;
     let rearm = false;
+    /** Segments of a buffer repeated so far: at most so many in one burst. */
+    let burst = 0;
     for (let s = this.retransmitHint >= this.una ? this.retransmitHint : this.una; s < this.nxt; s++) {
       if (this.pacingBlocks()) break;
       if (hole < 0) this.retransmitHint = s;
@@ -916,6 +968,8 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       if ((flags & (seg.sacked | seg.retransmitted)) !== 0) continue;
       if (this.smallQueueFull(1, maxSegments * this.mss)) break;
       this.retransmitLost(s);
+      if (this.cwnd - this.inFlight <= 0 || ++burst >= maxSegments) this.split(s);
+      if ((board.flags[s & board.mask]! & seg.burstEnd) !== 0) burst = 0;
       if (this.inReduction()) this.prrOut++;
       if (s === this.una && this.pending !== timer.reorder) rearm = true;
     }
@@ -1279,6 +1333,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       this.sackDelivered++;
       this.rateDeliveredSegment(s, i);
       board.unlink(s);
+      this.moveSacked(s);
       return;
     }
     if (isDup && (flags & seg.retransmitted) !== 0) {
