@@ -257,7 +257,7 @@ async function npmPackages() {
   if (!existsSync(link)) {
     mkdirSync(path.dirname(link), { recursive: true });
     rmSync(link, { force: true });
-    symlinkSync(path.join('..', '..', 'bin', 'testbed.mjs'), link);
+    symlinkSync(path.join('..', '..', 'bin', 'testbed.cjs'), link);
   }
   step.done();
 }

@@ -7,7 +7,7 @@ import * as path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 export const projectRoot = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..', '..');
-const cli = path.join(projectRoot, 'bin', 'testbed.mjs');
+const cli = path.join(projectRoot, 'bin', 'testbed.cjs');
 
 export interface Timed { readonly wallS: number; readonly stdout: string; readonly stderr: string; readonly code: number | null }
 

@@ -45,7 +45,7 @@ export async function simulator(say: Say, ns3: string | null): Promise<void> {
     const walls: number[] = [];
     for (let i = 0; i < 3; i++) {
       const out = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-bench-'));
-      const run = await timed(process.execPath, [path.join(projectRoot, 'bin', 'testbed.mjs'), 'sim', path.join(projectRoot, 'bench', 'dumbbell.yaml'), '--seed', '1', '--out', out, ...words.flatMap((word) => ['--set', word])], core);
+      const run = await timed(process.execPath, [path.join(projectRoot, 'bin', 'testbed.cjs'), 'sim', path.join(projectRoot, 'bench', 'dumbbell.yaml'), '--seed', '1', '--out', out, ...words.flatMap((word) => ['--set', word])], core);
       if (run.code !== 0) throw new Error(run.stderr);
       fs.rmSync(out, { recursive: true, force: true });
       walls.push(run.wallS);

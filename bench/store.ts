@@ -11,7 +11,7 @@ import * as path from 'node:path';
 import { peakAtExit, syntheticId, writeSyntheticPacketRun, writeSyntheticRuns } from '../testbed/testing/synthetic-runs.js';
 import { median, projectRoot, timed } from './measure.js';
 
-const cli = path.join(projectRoot, 'bin', 'testbed.mjs');
+const cli = path.join(projectRoot, 'bin', 'testbed.cjs');
 
 export type Say = (what: string, figure: string, goal: string, met: boolean | null) => void;
 

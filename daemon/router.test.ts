@@ -65,7 +65,7 @@ describe('testbed daemon', function () {
       assert.ok(ms !== null && ms >= 20, `${address}: ${ms} ms, ${started.output()}`);
     }
     assert.match(host.run('sh', '-c', 'ip netns exec h1 ping -c 1 -t 2 -W 10 10.0.2.2 || true'), /1 received/, 'the router costs one hop, as ever');
-    const [parent] = pidsOf(/bin\/testbed.mjs daemon/);
+    const [parent] = pidsOf(/bin\/testbed.cjs daemon/);
     host.run('kill', '-INT', String(parent));
     const { code, stdout, stderr } = await started.ended;
     assert.equal(code, 0, stderr);
@@ -133,7 +133,7 @@ describe('testbed daemon', function () {
   it('killed with -9 as a whole leaves a router that forwards, and testbed clean takes the rest away', async () => {
     const before = state();
     const started = await start('--loss', '100%');
-    kill(...pidsOf(/bin\/testbed.mjs daemon|dist\/daemon.mjs/));
+    kill(...pidsOf(/bin\/testbed.cjs daemon|dist\/daemon.mjs/));
     await started.ended;
     await eventually('nothing of it runs', () => pidsOf(/dist\/daemon.mjs/).length === 0);
     for (const address of ['10.0.2.2', 'fd00:2::2', '10.0.3.2']) assert.notEqual(rtt(address), null, `${address} is forwarded`);
@@ -146,7 +146,7 @@ describe('testbed daemon', function () {
 
   it('whose parent alone is killed with -9 ends, too', async () => {
     const started = await start('--loss', '100%');
-    kill(...pidsOf(/bin\/testbed.mjs daemon/));
+    kill(...pidsOf(/bin\/testbed.cjs daemon/));
     await started.ended;
     await eventually('its packet process ends', () => pidsOf(/dist\/daemon.mjs/).length === 0);
     assert.notEqual(rtt('10.0.2.2'), null);

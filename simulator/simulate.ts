@@ -90,6 +90,23 @@ function check(plan: Plan): void {
  * @throws UserError when the plan asks for what the simulator has not, or more memory than there is
  */
 export function simulate(plan: Plan, rawDir: string, options: SimulateOptions): SimulationSummary {
+  const steps = simulateInSteps(plan, rawDir, options);
+  for (;;) {
+    if (options.signal?.aborted) {
+      steps.return(undefined as never); // closes the files
+      throw options.signal.reason;
+    }
+    const step = steps.next();
+    if (step.done === true) return step.value;
+    options.onProgress?.(step.value);
+  }
+}
+
+/**
+ * The same, a step of simulated time at a `next()`, for a thread that has other things to do meanwhile: gives the time reached, ns, and in the end the
+ * summary. Whoever stops before that calls `return()`, which closes the files.
+ */
+export function* simulateInSteps(plan: Plan, rawDir: string, options: Omit<SimulateOptions, 'onProgress' | 'signal'>): Generator<number, SimulationSummary, void> {
   check(plan);
   const raw = (name: string): string => path.join(rawDir, name);
   const agent = fs.openSync(raw('agent.jsonl'), 'w');
@@ -143,17 +160,6 @@ export function simulate(plan: Plan, rawDir: string, options: SimulateOptions): 
     say({ type: 'facts', engine: 'sim', tcp_model: plan.tcp.model, queue_disciplines: Object.fromEntries(network.links.filter(({ queue }) => queue !== null).map((link) => [link.setting.name, link.setting.queue!.kind])) });
     say({ type: 'progress', phase: 'traffic', tNs: 0 });
 
-    const until = (stopNs: number): void => {
-      while (events.now < stopNs) {
-        if (options.signal?.aborted) throw options.signal.reason;
-        events.run(Math.min(stopNs, events.now + stepNs));
-        if (Math.floor(events.now / 1e9) > Math.floor((events.now - stepNs) / 1e9)) {
-          flushRows();
-          say({ type: 'progress', phase: 'traffic', tNs: events.now });
-        }
-        options.onProgress?.(events.now);
-      }
-    };
     new WindowEdge(network, plan.warmupNs, () => {
       tcp.opens();
       for (const flow of udp) udpAtWarmup.set(flow.plan.id, flow.received * flow.payload);
@@ -163,7 +169,14 @@ export function simulate(plan: Plan, rawDir: string, options: SimulateOptions): 
       for (const flow of udp) udpAtEnd.set(flow.plan.id, flow.received * flow.payload);
     });
     events.run(0);
-    until(endNs);
+    while (events.now < endNs) {
+      events.run(Math.min(endNs, events.now + stepNs));
+      if (Math.floor(events.now / 1e9) > Math.floor((events.now - stepNs) / 1e9)) {
+        flushRows();
+        say({ type: 'progress', phase: 'traffic', tNs: events.now });
+      }
+      yield events.now;
+    }
     say({ type: 'progress', phase: 'teardown', tNs: events.now });
     // Queues and wires empty themselves as long as the kernel engine lets them; datagrams and probes under way are waited for.
     events.run(endNs + settleNs + 2 * plan.flows.reduce((most, { baseRttNs }) => Math.max(most, baseRttNs), 0));

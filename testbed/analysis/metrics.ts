@@ -153,7 +153,7 @@ export async function openTables(database: Database, runDir: string): Promise<vo
     const file = parquetOf(runDir, name as TableName);
     const source = fs.existsSync(file) ? `SELECT * FROM read_parquet(${sqlPath(file)})`
       : `SELECT ${table.columns.map((column) => `CAST(NULL AS ${column.type}) AS "${column.name}"`).join(', ')} WHERE false`;
-    await database.run(`CREATE VIEW ${name} AS ${source}`);
+    await database.run(`CREATE OR REPLACE VIEW ${name} AS ${source}`);
   }
 }
 

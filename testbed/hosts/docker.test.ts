@@ -131,7 +131,7 @@ for (const kind of ['docker', 'podman'] as const) describe(`hosts in containers 
     const other = await engine.docker.createContainer({ name: 'somebody-elses', Image: (await findImage(engine))!, Cmd: ['/usr/bin/sleep', 'infinity'], HostConfig: { NetworkMode: 'none' } });
     const started = place.start(['run', place.path('long.yaml'), '--machine', 'local', '--hosts', 'docker', '--no-report', '--out', place.path('killed')], { env: env() });
     await eventually('traffic', () => agentText(place, 'killed').includes('"phase":"traffic"') || started.child.exitCode !== null);
-    const agent = place.processes().find(({ command }) => command.includes('agent.mjs') && !command.includes('testbed.mjs'));
+    const agent = place.processes().find(({ command }) => command.includes('agent.mjs') && !command.includes('testbed.cjs'));
     assert.ok(agent !== undefined, started.output());
     process.kill(agent.pid, 'SIGKILL');
     await started.ended;

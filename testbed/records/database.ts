@@ -4,7 +4,7 @@
  */
 
 import type * as DuckDB from '@duckdb/node-api';
-import type { DuckDBConnection } from '@duckdb/node-api';
+import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 
 export interface Database {
   readonly api: typeof DuckDB;
@@ -14,17 +14,80 @@ export interface Database {
   /** Rows of a query as plain objects; BIGINT and HUGEINT come as numbers (exact to 2^53). */
   rows<Row>(sql: string): Promise<Row[]>;
   run(sql: string): Promise<void>;
+  /** The rows that COPY wrote, or a statement changed. */
+  changed(sql: string): Promise<number>;
+  /** What `registerScan` reads from, let go of as the database is closed or goes to the next (sharedDatabase). */
+  readonly scans: Scan[];
   close(): void;
+}
+
+async function loadApi(): Promise<typeof DuckDB> {
+  const loaded = await import('@duckdb/node-api') as typeof DuckDB & { default: typeof DuckDB };
+  // Bundled, the CommonJS package is all in its default export.
+  return 'DuckDBInstance' in loaded ? loaded : (loaded as { default: typeof DuckDB }).default;
+}
+
+const createInstance = async (settings: Readonly<Record<string, string>> = {}): Promise<DuckDBInstance> => (await loadApi()).DuckDBInstance.create(':memory:', {
+  threads: '1', memory_limit: '3GB', preserve_insertion_order: 'true', temp_directory: '', ...settings,
+});
+
+/** An instance takes 15 to 30 ms of processor time to make; one that was made ahead, in a thread of its own beside other work. */
+let ahead: Promise<DuckDBInstance> | null = null;
+/** Makes the instance that the next `openDatabase` takes. What goes wrong is said there. */
+export function prepareDatabase(): void {
+  if (ahead !== null) return;
+  ahead = createInstance();
+  ahead.catch(() => undefined);
+}
+
+/** The databases that wait in a `sharedDatabase`; null outside of one. */
+let waiting: Database[] | null = null;
+
+/**
+ * What `work` opens one after the other is one database, made once: what one of them creates in it, the next finds there.
+ * A database of its own where one is open already, or settings are asked for.
+ */
+export async function sharedDatabase<Result>(work: () => Promise<Result>): Promise<Result> {
+  if (waiting !== null) return work();
+  const own: Database[] = waiting = [];
+  try {
+    return await work();
+  } finally {
+    waiting = null;
+    for (const database of own) database.close();
+  }
 }
 
 /** @param settings of DuckDB, besides and instead of ours */
 export async function openDatabase(settings: Readonly<Record<string, string>> = {}): Promise<Database> {
-  const loaded = await import('@duckdb/node-api') as typeof DuckDB & { default: typeof DuckDB };
-  // Bundled, the CommonJS package is all in its default export.
-  const api = 'DuckDBInstance' in loaded ? loaded : (loaded as { default: typeof DuckDB }).default;
-  const instance = await api.DuckDBInstance.create(':memory:', {
-    threads: '1', memory_limit: '3GB', preserve_insertion_order: 'true', temp_directory: '', ...settings,
-  });
+  const plain = Object.keys(settings).length === 0;
+  const pool = plain ? waiting : null;
+  const shared = pool?.pop() ?? await openOwn(plain ? takeAhead() : createInstance(settings));
+  if (pool === null) return shared;
+  return {
+    ...shared,
+    close() {
+      releaseScans(shared);
+      if (waiting === pool) pool.push(shared); else shared.close();
+    },
+  };
+}
+
+/** DuckDB keeps a table function as long as the instance; the rows behind it may be millions. */
+function releaseScans({ scans }: Database): void {
+  for (const scan of scans) scan.fill = null;
+  scans.length = 0;
+}
+
+function takeAhead(): Promise<DuckDBInstance> {
+  const taken = ahead ?? createInstance();
+  ahead = null;
+  return taken;
+}
+
+async function openOwn(made: Promise<DuckDBInstance>): Promise<Database> {
+  const api = await loadApi();
+  const instance = await made;
   const connection = await instance.connect();
   const others: DuckDBConnection[] = [];
   return {
@@ -43,6 +106,8 @@ export async function openDatabase(settings: Readonly<Record<string, string>> = 
       });
     },
     async run(sql) { await connection.run(sql); },
+    async changed(sql) { return (await connection.run(sql)).rowsChanged; },
+    scans: [],
     close() {
       for (const other of others) other.closeSync();
       connection.closeSync();
@@ -63,6 +128,8 @@ export const sqlPath = (file: string): string => sqlText(file.replaceAll(/[[*?]/
 export const sqlName = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
 export interface NumberVector { setItem(index: number, value: number): void }
+type Fill = (vectors: readonly NumberVector[], from: number, count: number) => void;
+interface Scan { fill: Fill | null }
 export interface ScanColumn { readonly name: string; readonly type: 'DOUBLE' | 'INTEGER' | 'USMALLINT' }
 
 /**
@@ -70,11 +137,10 @@ export interface ScanColumn { readonly name: string; readonly type: 'DOUBLE' | '
  * held twice. `fill` writes rows from … from + count − 1 into the vectors, one a column, at 0 … count − 1; NaN stands
  * for null in DOUBLE columns (the SQL around it makes it one).
  */
-export function registerScan(
-  { api, connection }: Database, name: string, columns: readonly ScanColumn[], rows: number,
-  fill: (vectors: readonly NumberVector[], from: number, count: number) => void,
-): void {
+export function registerScan({ api, connection, scans }: Database, name: string, columns: readonly ScanColumn[], rows: number, fill: Fill): void {
   const vectorRows = 2048;
+  const scan: Scan = { fill };
+  scans.push(scan);
   connection.registerTableFunction(api.DuckDBTableFunction.create({
     name,
     bindFunction: (bind) => {
@@ -92,7 +158,7 @@ export function registerScan(
         chunk.rowCount = count;
         if (count === 0) return;
         const vectors = columns.map((_, index) => chunk.getColumnVector(index));
-        fill(vectors as unknown as NumberVector[], state.from, count); // each is a vector of numbers: see ScanColumn
+        scan.fill!(vectors as unknown as NumberVector[], state.from, count); // each is a vector of numbers: see ScanColumn
         for (const vector of vectors) vector.flush();
         state.from += count;
       } catch (error) {

@@ -9,7 +9,7 @@ import * as path from 'node:path';
 import { dropReasons } from '../../aqm/aqm.js';
 import type { Plan } from '../plan/plan.js';
 import { UserError } from '../errors.js';
-import { openDatabase, registerScan, sqlName, sqlPath, sqlText } from './database.js';
+import { openDatabase, registerScan, sqlName, sqlText } from './database.js';
 import type { Database, ScanColumn } from './database.js';
 import { dropAccount } from './drop-account.js';
 import { matchCaptures } from './match.js';
@@ -145,13 +145,12 @@ async function writeParquet(database: Database, runDir: string, table: Table, se
   const file = parquetOf(runDir, table.name as TableName);
   const temporary = `${file}.tmp`;
   try {
-    await database.run(`COPY (${select}) TO ${sqlText(temporary)} (FORMAT parquet, COMPRESSION snappy, ROW_GROUP_SIZE 122880)`);
+    const rows = await database.changed(`COPY (${select}) TO ${sqlText(temporary)} (FORMAT parquet, COMPRESSION snappy, ROW_GROUP_SIZE 122880)`);
     fs.renameSync(temporary, file);
+    return rows;
   } finally {
     fs.rmSync(temporary, { force: true });
   }
-  const [counted] = await database.rows<{ n: number }>(`SELECT count(*) AS n FROM read_parquet(${sqlPath(file)})`);
-  return counted!.n;
 }
 
 /** A table of no rows with the right columns. */
@@ -199,7 +198,9 @@ async function writeFlows(database: Database, runDir: string, plan: Plan, warn: 
     appender.endRow();
   }
   appender.closeSync();
-  return writeParquet(database, runDir, table, 'SELECT * FROM flows ORDER BY id');
+  const rows = await writeParquet(database, runDir, table, 'SELECT * FROM flows ORDER BY id');
+  await database.run('DROP TABLE flows'); // analysis has a view of that name, maybe in the same database
+  return rows;
 }
 
 function readLines(file: string): string[] {

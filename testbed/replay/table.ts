@@ -15,7 +15,7 @@ const { values } = parseArgs({ options: { out: { type: 'string', default: path.j
 const scenarios: readonly { readonly name: string; readonly not?: readonly string[] }[] = [{ name: 'exact' }, { name: 'overload' }, { name: 'chance' }, { name: 'single' }, { name: 'tbf' }, { name: 'dualpi2', not: ['6.1', '6.12'] }];
 
 function testbed(args: readonly string[]): number {
-  const { status, error } = spawnSync(process.execPath, [projectFile('bin', 'testbed.mjs'), ...args], { stdio: 'inherit' });
+  const { status, error } = spawnSync(process.execPath, [projectFile('bin', 'testbed.cjs'), ...args], { stdio: 'inherit' });
   if (error) throw error;
   return status ?? 1;
 }

@@ -3,6 +3,7 @@
 import { Worker } from 'node:worker_threads';
 import { compiledFile } from '../../kernel/project.js';
 import { UserError } from '../errors.js';
+import { prepareDatabase, sharedDatabase } from '../records/database.js';
 import type { Finding } from '../records/raw.js';
 
 /** A report can be of a set's folder, too. */
@@ -15,7 +16,9 @@ export type AnalysisReply =
 export type Analysed = Extract<AnalysisReply, { type: 'done' }>;
 
 /** Heavy libraries are loaded when they are needed: a run starts without them. */
-export async function analyse({ task, runDir }: AnalysisRequest): Promise<Analysed> {
+export const analyse = (request: AnalysisRequest): Promise<Analysed> => sharedDatabase(() => analyseShared(request));
+
+async function analyseShared({ task, runDir }: AnalysisRequest): Promise<Analysed> {
   if (task === 'report') {
     await (await import('../report/report.js')).writeReport(runDir);
     return { type: 'done', rows: {}, findings: [] };
@@ -27,9 +30,10 @@ export async function analyse({ task, runDir }: AnalysisRequest): Promise<Analys
 
 /** Threads without work: one has its libraries loaded and its code compiled, which is half of what a short run's analysis takes. At most as many as runs were analysed at once. */
 const idle: Worker[] = [];
-/** Loads those libraries while the engine works elsewhere; what cannot be loaded is said where it is used. */
+/** Loads those libraries, and makes a database, while the engine works elsewhere; what cannot be loaded is said where it is used. */
 export function expectAnalysis(report: boolean): void {
-  const loading: Promise<unknown>[] = [import('../records/ingest.js'), import('../analysis/metrics.js'), import('@duckdb/node-api')];
+  prepareDatabase();
+  const loading: Promise<unknown>[] = [import('../records/ingest.js'), import('../analysis/metrics.js')];
   if (report) loading.push(import('../report/report.js'));
   for (const each of loading) each.catch(() => undefined);
 }

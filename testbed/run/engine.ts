@@ -10,6 +10,8 @@ export interface EngineRequest {
   readonly runDir: string;
   /** Tag of everything the run creates outside its folder. */
   readonly tag: string;
+  /** Other runs of a set go on meanwhile. */
+  readonly besideOthers: boolean;
   readonly signal: AbortSignal;
   readonly onLine: (line: AgentLine) => void;
 }

@@ -13,6 +13,7 @@ import type { RunOutcome } from '../machines/machine.js';
 import { planHash } from '../plan/hash.js';
 import type { Plan } from '../plan/plan.js';
 import type { AgentLine, Finding } from '../records/raw.js';
+import { sharedDatabase } from '../records/database.js';
 import { readRunJson, type RunJson, type RunStatus, writeRunJson } from '../records/run-json.js';
 import { analyse, analyseInThread, expectAnalysis } from './analysis.js';
 import { markedWhenCutOff } from './cut-off.js';
@@ -89,7 +90,7 @@ async function executeInFolder(options: ExecuteOptions): Promise<ExecuteResult> 
   // Only where that cannot make anything late.
   if (engine.clock === 'virtual' && options.besideOthers !== true) setImmediate(expectAnalysis, options.report);
   const outcome = await settle(engine, {
-    plan, runDir, signal,
+    plan, runDir, signal, besideOthers: options.besideOthers ?? false,
     // Names outside the folder derive from the plan in virtual time, so that they cannot change a result; in real time two runs of one plan may be on one machine.
     tag: engine.clock === 'virtual' ? hash.slice(0, 8) : hash.slice(0, 2) + path.basename(runDir).replace(/[^a-z0-9]/g, '').slice(-6).padStart(6, '0'),
     onLine: (line: AgentLine): void => {
@@ -121,7 +122,9 @@ export interface FinishRequest {
 }
 
 /** From the records in raw/ to the end of a run: tables, metrics, report, run.json's last word. */
-export async function finish({ runDir, started, outcome, findings: told, facts, report, besideOthers }: FinishRequest): Promise<ExecuteResult> {
+export const finish = (request: FinishRequest): Promise<ExecuteResult> => (request.besideOthers ? finishShared(request) : sharedDatabase(() => finishShared(request)));
+
+async function finishShared({ runDir, started, outcome, findings: told, facts, report, besideOthers }: FinishRequest): Promise<ExecuteResult> {
   const findings = [...told];
   const { kernel, toolVersions, ...others } = facts as { readonly kernel?: string; readonly toolVersions?: Readonly<Record<string, string>> };
   delete (others as { type?: string }).type;

@@ -1,9 +1,11 @@
-/** The simulator as an engine: each run in a worker thread of its own. */
+/** The simulator as an engine: a run beside others, or a large one, in a worker thread of its own; one alone in this thread, which spares it the start of another. */
 
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { Worker } from 'node:worker_threads';
+import { setImmediate as turn } from 'node:timers/promises';
 import { compiledFile } from '../../kernel/project.js';
+import { estimateMemory } from '../../simulator/memory.js';
 import type { SimulationReply, SimulationRequest } from '../../simulator/worker.js';
 import { UserError } from '../errors.js';
 import type { RunOutcome } from '../machines/machine.js';
@@ -18,12 +20,49 @@ export const simulatorEngine = (cores: number): Engine => ({
   clock: 'virtual',
   parallel: cores,
   async execute(request) {
-    const outcome = await simulateInWorker(request);
+    const outcome = await (request.besideOthers || estimateMemory(request.plan) > mostHereBytes ? simulateInWorker : simulateHere)(request);
     // What the simulator has to say of the run it wrote itself; its progress was told as it went.
     for (const line of agentLines(path.join(request.runDir, 'raw', 'agent.jsonl'))) if (line.type !== 'progress') request.onLine(line);
     return outcome;
   },
 });
+
+/** A thread that runs out of memory says so and leaves the others running; this one would take the whole command with it. */
+const mostHereBytes = 256 * 2 ** 20;
+/** How long this thread simulates before it looks after signals, progress and the loading of what comes next, ms. */
+const turnMs = 20;
+
+async function simulateHere({ plan, runDir, signal, onLine }: EngineRequest): Promise<RunOutcome> {
+  const { simulateInSteps } = await import('../../simulator/simulate.js');
+  try {
+    const steps = simulateInSteps(plan, path.join(runDir, 'raw'), { records: recordsAnything(plan) });
+    let turned = performance.now();
+    for (let step = steps.next(); step.done !== true; step = steps.next()) {
+      if (performance.now() - turned < turnMs) continue;
+      onLine({ type: 'progress', phase: 'traffic', tNs: step.value });
+      await turn();
+      turned = performance.now();
+      if (!signal.aborted) continue;
+      steps.return(undefined as never); // closes the files
+      return { status: 'aborted' };
+    }
+    return { status: 'complete' };
+  } catch (error) {
+    if (error instanceof UserError) return { status: 'failed', error: error.message };
+    const { message, stack } = error instanceof Error ? error : new Error(String(error));
+    throw failure(message, stack ?? message);
+  }
+}
+
+/** What is thrown for an error in the simulation: a refusal of the system's, or a bug with where it failed. */
+function failure(message: string, stack: string): Error {
+  const refused = systemMessage(new Error(message));
+  if (refused !== null) return new UserError(refused);
+  const bug = new Error(`the simulator failed: ${message}`);
+  // Where it failed, not where the failure was told.
+  bug.stack = `the simulator failed: ${stack}`;
+  return bug;
+}
 
 function simulateInWorker({ plan, runDir, signal, onLine }: EngineRequest): Promise<RunOutcome> {
   return new Promise((resolve, reject) => {
@@ -42,11 +81,7 @@ function simulateInWorker({ plan, runDir, signal, onLine }: EngineRequest): Prom
       else {
         signal.removeEventListener('abort', abort);
         void worker.terminate();
-        const refused = systemMessage(new Error(reply.message));
-        const bug = new Error(`the simulator failed: ${reply.message}`);
-        // Where it failed, not where the failure was told.
-        bug.stack = `the simulator failed: ${reply.stack}`;
-        reject(refused === null ? bug : new UserError(refused));
+        reject(failure(reply.message, reply.stack));
       }
     });
     worker.on('error', (error) => {

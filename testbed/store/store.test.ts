@@ -314,7 +314,7 @@ describe('the snippets of docs/query.md', () => {
         // npx finds the program where it is installed; here that is this checkout.
         const bin = place.path('bin');
         fs.mkdirSync(bin, { recursive: true });
-        fs.writeFileSync(path.join(bin, 'npx'), `#!/bin/sh\nshift\nexec '${process.execPath}' '${projectFile('bin', 'testbed.mjs')}' "$@"\n`, { mode: 0o755 });
+        fs.writeFileSync(path.join(bin, 'npx'), `#!/bin/sh\nshift\nexec '${process.execPath}' '${projectFile('bin', 'testbed.cjs')}' "$@"\n`, { mode: 0o755 });
         const output = execFileSync(program, [place.write(`snippet-${i}.${language}`, text)], { cwd: place.folder, encoding: 'utf8', env: { ...process.env, PATH: `${bin}:${process.env['PATH'] ?? ''}` } });
         assert.match(output, /codel|mean|Mean/);
       });

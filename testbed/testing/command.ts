@@ -16,7 +16,7 @@ import { projectFile } from '../../kernel/project.js';
 import { selectKernel } from '../../kernel/select.js';
 import { readRunJson, type RunJson } from '../records/run-json.js';
 
-export const program = projectFile('bin', 'testbed.mjs');
+export const program = projectFile('bin', 'testbed.cjs');
 
 /** Any of these kept beyond a test is a fault; the bound of a hang, ms. */
 export const boundMs = 120_000;

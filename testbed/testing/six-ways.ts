@@ -74,7 +74,7 @@ try {
 }
 
 function testbed(words: readonly string[], env: Readonly<Record<string, string>> = {}): number {
-  const { status, error } = spawnSync(process.execPath, [projectFile('bin', 'testbed.mjs'), ...words], { stdio: 'inherit', env: { ...process.env, ...env } });
+  const { status, error } = spawnSync(process.execPath, [projectFile('bin', 'testbed.cjs'), ...words], { stdio: 'inherit', env: { ...process.env, ...env } });
   if (error) throw error;
   return status ?? 1;
 }
