@@ -17,7 +17,7 @@ import type { Network } from '../network.js';
 import { kind, type Packet, type SmallQueueOwner } from '../packet.js';
 import { mix32 } from '../random.js';
 import type { Endpoint, Route } from '../route.js';
-import { jiffies, jiffiesToUs, rtoMax, rtoMinUs, timeoutInit, timeoutMinUs, timerAtNs, usToJiffies } from './clock.js';
+import { jiffies, jiffiesToUs, jiffyNs, rtoMax, rtoMinUs, timeoutInit, timeoutMinUs, timerAtNs, usToJiffies } from './clock.js';
 import { infiniteSsthresh, state, type CongestionControl } from './congestion.js';
 import { WindowedFilter } from './minmax.js';
 import { Scoreboard, flag as seg } from './scoreboard.js';
@@ -491,6 +491,11 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     if (scheduled > this.timeoutNs || scheduled <= this.now) this.network.events.schedule(this.actorId, this.timeoutNs);
   }
 
+  /** tcp_reset_xmit_timer: later by the whole jiffies (tcp_pacing_delay) that the next packet waits for its departure time. */
+  private armPaced(what: number, delta: number): void {
+    this.arm(what, delta + Math.floor(Math.max(0, this.sendAtNs - this.now) / jiffyNs));
+  }
+
   override fire(): void {
     if (this.finished || this.pending === timer.none) return;
     this.clock();
@@ -521,7 +526,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     if (this.packetsOut === 0) { this.pending = timer.none; return; }
     let rto = this.rto;
     if (this.pending === timer.reorder || this.pending === timer.lossProbe) rto = usToJiffies(Math.max(this.rtoDeltaUs(), 1));
-    this.arm(timer.retransmit, rto);
+    this.armPaced(timer.retransmit, rto);
   }
   private setTransmitTimer(): void {
     if (!this.scheduleLossProbe(true)) this.rearmRto();
@@ -537,7 +542,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     }
     const delta = advancingRto ? jiffiesToUs(this.rto) : this.rtoDeltaUs();
     if (delta > 0) timeout = Math.min(timeout, usToJiffies(delta));
-    this.arm(timer.lossProbe, timeout);
+    this.armPaced(timer.lossProbe, timeout);
     return true;
   }
 
@@ -827,7 +832,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     if (sent > 0) {
       if (this.inReduction()) this.prrOut += sent;
       if (!probe) this.scheduleLossProbe(false);
-    } else if (this.packetsOut === 0 && this.nxt < end && this.pending === timer.none) this.arm(timer.probe0, this.rto);
+    } else if (this.packetsOut === 0 && this.nxt < end && this.pending === timer.none) this.armPaced(timer.probe0, this.rto);
   }
 
   /** @param sentUs when it departs (skb_mstamp_ns): later than now where a queue paces */
@@ -926,7 +931,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       if (this.inReduction()) this.prrOut++;
       if (s === this.una && this.pending !== timer.reorder) rearm = true;
     }
-    if (rearm) this.arm(timer.retransmit, this.rto);
+    if (rearm) this.armPaced(timer.retransmit, this.rto);
   }
 
   // ---- Congestion window ----
