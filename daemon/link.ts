@@ -95,7 +95,7 @@ export class Link extends Actor {
     this.framing = mtuBytes + direction.overheadBytes;
     this.random = new Random(seed, `${direction.name} queue`);
     this.rateBps = direction.rateBps;
-    this.bucket = direction.shaper === 'tbf' ? new TokenBucket(this.framing, events.now) : null;
+    this.bucket = direction.shaper === 'tbf' ? new TokenBucket(this.framing, events.now, direction.bucket) : null;
     const rate = (): number | null => this.rateBps;
     this.context = {
       randomU32: () => this.random.u32(),

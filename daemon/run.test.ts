@@ -23,6 +23,16 @@ async function packetsOf(run: string, fromNs: number, toNs: number): Promise<{ m
   }
 }
 
+/** When packets left the bottleneck, ns, in order. */
+async function departuresOf(run: string): Promise<number[]> {
+  const database = await openDatabase();
+  try {
+    return (await database.rows<{ at: number }>(`SELECT CAST(t_dequeue AS DOUBLE) AS at FROM read_parquet(${sqlPath(path.join(run, 'packets.parquet'))}) WHERE bottleneck = 'BL' AND t_dequeue IS NOT NULL ORDER BY t_dequeue`)).map(({ at }) => at);
+  } finally {
+    database.close();
+  }
+}
+
 /** The queue's samples nearest to these times. */
 async function samplesOf(run: string, timesNs: readonly number[]): Promise<{ backlog: number; drops: number }[]> {
   const database = await openDatabase();
@@ -130,6 +140,24 @@ describe('a run with its bottleneck in user space', function () {
         assert.ok(Math.abs(meanNs / found[0]!.meanNs - 1) < 0.03 && Math.abs(late.meanNs / found[0]!.late.meanNs - 1) < 0.03, told);
         // 60 packets at most, in front of a link of half the rate: the kernel's tbf_change() would have made it 1514.
         assert.ok(late.maxNs <= 61 * ((1514 * 8e9) / 10e6), told);
+      }
+    });
+
+    it('lets what TBF saved go at the peak rate as the kernel does; so does the simulator', async () => {
+      const text = (where: string): string => dumbbellText({
+        name: 'peak', queue: `{ kind: pfifo, in: ${where} }, shaper: tbf, burst: 30kB, peakrate: 40mbit`, rate: '10mbit', measure: '{ warmup: 0s, duration: 3s }',
+        traffic: '{ some: { kind: onoff, from: S, to: D, rate: 80mbit, packet: 1000B, on: 10ms, off: 290ms } }',
+      });
+      const runs = [await run('peak-kernel', text('kernel'), '--machine', 'uml'), await run('peak-daemon', text('daemon'), '--machine', 'uml'), await simulated('peak-sim', text('kernel'))];
+      const [kernel, ...ours] = await Promise.all(runs.map(departuresOf));
+      assert.ok(kernel!.length > 900, `${kernel!.length} packets`);
+      // A burst is 10 ms at twice the peak rate: 30 kB beside what comes in meanwhile leave at the peak rate, the rest at the rate.
+      const gaps = kernel!.slice(1).map((at, k) => at - kernel![k]!);
+      for (const rateBps of [40e6, 10e6]) assert.ok(gaps.filter((gap) => Math.abs(gap / ((1014 * 8e9) / rateBps) - 1) < 0.02).length > 200, `${rateBps}: ${gaps.slice(0, 100).join(' ')}`);
+      for (const departures of ours) {
+        assert.equal(departures.length, kernel!.length);
+        // The daemon reads the first packets of a run late.
+        departures.forEach((at, k) => { assert.ok(k < 100 || Math.abs(at - kernel![k]!) < 10e3, `packet ${k}: ${at}, kernel ${kernel![k]}`); });
       }
     });
 

@@ -212,4 +212,18 @@ describe('The simulator does as Linux 6.12 was seen to do', () => {
       assert.equal(again['t_enqueue']! - acked, 30e6);
     }, { aqms: chosen([4, 5]) });
   });
+
+  it('sets its timers later by the whole jiffies that a paced packet waits for its departure (tcp_pacing_delay)', () => {
+    // The last four segments are lost, in the two bursts that the first acknowledgements of the initial window let go at 500 ms. The probe is due
+    // 2 × 250 + 2 ms later: 51 jiffies, and one. With fq the second burst departs 11.4 ms later, and what would follow it 250 × 2 / 24 = 20.8 ms after that: 3 jiffies.
+    const plan = dumbbell({ rateBps: 1e9, queue: queue('chosen'), pairs: 1, rttNs: 250e6, durationNs: 4e9, flows: [{ bytes: 14 * 1448 }] });
+    for (const [kind, probeMs] of [['pfifo', 1020], ['fq', 1050]] as const) {
+      const paced = { ...plan, links: plan.links.map((link) => (link.name === 'S[0]' ? { ...link, forward: { ...link.forward, rateBps: 1e9, shaper: 'htb' as const, queue: queue(kind) } } : link)) };
+      withRun(paced, (result) => {
+        const rows = result.rows('packets-BL1.rec');
+        assert.equal(rows.filter((row) => row['dropped'] === 1).length, 4);
+        assert.equal(Math.min(...rows.map((row) => row['t_enqueue']! / 1e6).filter((at) => at > 600)), probeMs);
+      }, { aqms: new Map([...aqms, ...chosen([12, 13, 14, 15])]) });
+    }
+  });
 });

@@ -80,7 +80,7 @@ export class Link extends Actor {
     this.burstNs = 0;
     this.nsPerByte = 0;
     this.rateBps = setting.rateBps;
-    this.bucket = !serialises && setting.shaper === 'tbf' ? new TokenBucket(this.framing, network.events.now) : null;
+    this.bucket = !serialises && setting.shaper === 'tbf' ? new TokenBucket(this.framing, network.events.now, setting.bucket) : null;
     const rate = (): number | null => this.rateBps;
     this.context = {
       randomU32: () => this.random.u32(),

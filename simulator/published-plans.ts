@@ -3,6 +3,7 @@
 import type { Plan, PlanFlow, PlanQueue } from '../testbed/plan/plan.js';
 import { dumbbell, queue } from './fixture.js';
 import { Random } from './random.js';
+import type { SimulateOptions } from './simulate.js';
 import { quantile, withRun } from './testing.js';
 
 export const queues: Readonly<Record<string, PlanQueue>> = {
@@ -45,19 +46,26 @@ export interface Figures { readonly utilisation: number; readonly medianQueueing
  * Utilisation in %, queueing delays in ms, completion times in ms of short flows that started in the window, from the
  * end of their handshake (the article's flows have none).
  */
-export function measure(plan: Plan): Figures {
+export function measure(plan: Plan, options: Partial<SimulateOptions> = {}): Figures {
   return withRun(plan, (result) => {
-    const rows = result.rows('packets-BL1.rec');
-    const sojourn: number[] = [];
-    const probe: number[] = [];
+    const { t_enqueue: enqueued, t_dequeue: dequeued, size, flow } = result.columns('packets-BL1.rec', 't_enqueue', 't_dequeue', 'size', 'flow');
+    const sojourn = new Float64Array(size.length);
+    const probe = new Float64Array(size.length);
+    let packets = 0;
+    let probes = 0;
     let bits = 0;
-    for (const row of rows) {
-      const from = row['t_enqueue']!;
-      const to = row['t_dequeue']!;
-      if (to >= 10e9 && to < 60e9) bits += row['size']! * 8;
-      if (from >= 10e9 && from < 60e9 && to >= 0) (row['flow']! < 0 ? probe : sojourn).push((to - from) / 1e6);
+    for (let i = 0; i < size.length; i++) {
+      const from = enqueued[i]!;
+      const to = dequeued[i]!;
+      if (to >= 10e9 && to < 60e9) bits += size[i]! * 8;
+      if (!(from >= 10e9 && from < 60e9 && to >= 0)) continue;
+      if (flow[i]! < 0) probe[probes++] = (to - from) / 1e6;
+      else sojourn[packets++] = (to - from) / 1e6;
     }
-    const fct = result.flows.filter((flow) => plan.flows[flow.id]!.bytes !== null && flow.t_start! >= 10e9 && flow.status === 'complete').map((flow) => (flow.t_end! - flow.t_connected!) / 1e6);
-    return { utilisation: (100 * bits) / (20e6 * 50), medianQueueing: quantile(sojourn, 0.5), probeP99: quantile(probe, 0.99), fctMedian: quantile(fct, 0.5), fctP95: quantile(fct, 0.95) };
-  });
+    const fct = result.flows.filter(({ id, t_start: start, status }) => plan.flows[id]!.bytes !== null && start! >= 10e9 && status === 'complete').map((row) => (row.t_end! - row.t_connected!) / 1e6);
+    return {
+      utilisation: (100 * bits) / (20e6 * 50), medianQueueing: quantile(sojourn.subarray(0, packets), 0.5), probeP99: quantile(probe.subarray(0, probes), 0.99),
+      fctMedian: quantile(fct, 0.5), fctP95: quantile(fct, 0.95),
+    };
+  }, options);
 }

@@ -8,7 +8,7 @@ import type { AqmKind, QueuedPacket } from '../aqm/aqm.js';
 import { Discipline } from '../aqm/discipline.js';
 import type { Plan } from '../testbed/plan/plan.js';
 import type { FlowRow } from '../testbed/records/raw.js';
-import { fieldOffsets, readRecordHeader, readRecords } from '../testbed/records/record-file.js';
+import { fieldOffsets, headerBytes, readRecordHeader, readRecords } from '../testbed/records/record-file.js';
 import { simulate, type SimulateOptions, type SimulationSummary } from './simulate.js';
 
 export type Row = Readonly<Record<string, number>>;
@@ -36,6 +36,25 @@ export class Result {
       }
     }
     return rows;
+  }
+  /** Chosen columns of a record file, each whole: a tenth of what `rows` costs. */
+  columns<Name extends string>(file: string, ...names: readonly Name[]): Readonly<Record<Name, Float64Array>> {
+    const name = path.join(this.dir, file);
+    const header = readRecordHeader(name);
+    const offsets = fieldOffsets(header);
+    const total = Math.floor((fs.statSync(name).size - headerBytes) / header.rowBytes);
+    const columns = names.map((column) => ({ column, type: header.fields.find((field) => field.name === column)!.type, offset: offsets[column]!, values: new Float64Array(total) }));
+    let first = 0;
+    for (const { view, rows } of readRecords(name)) {
+      for (const { type, offset, values } of columns) {
+        for (let i = 0; i < rows; i++) {
+          const at = i * header.rowBytes + offset;
+          values[first + i] = type === 'f64' ? view.getFloat64(at, true) : type === 'i32' ? view.getInt32(at, true) : type === 'u32' ? view.getUint32(at, true) : view.getUint8(at);
+        }
+      }
+      first += rows;
+    }
+    return Object.fromEntries(columns.map(({ column, values }) => [column, values])) as Record<Name, Float64Array>;
   }
   /** Every file, by name. */
   files(): ReadonlyMap<string, Buffer> {
@@ -78,7 +97,7 @@ export function chosen(drop: readonly number[], mark: readonly number[] = []): R
   return new Map([['chosen', { kind: 'chosen', schema: z.strictObject({}), state: [], create: (_params, context) => new Chosen(context) }]]);
 }
 
-export const quantile = (values: readonly number[], q: number): number => {
+export const quantile = (values: ArrayLike<number>, q: number): number => {
   const sorted = Float64Array.from(values).sort();
   const at = (sorted.length - 1) * q;
   const low = Math.floor(at);

@@ -8,8 +8,8 @@
  * last segment may be short; what is not sent yet lies in buffers as the kernel's, tcp_sendmsg); the application writes whenever the send buffer lets it, whole segments at a time; no reneging, urgent data, MTU probing,
  * fast open, idle restart (the application never pauses) or PSH every half window.
  *
- * `model: classic` (see `TcpModel`) turns off RACK, TLP, PRR, F-RTO, undo, TSO, TSQ and the receive window: a segment is lost when three later
- * ones have been SACKed, cwnd drops to ssthresh at once, and what is in flight is counted as in RFC 6675.
+ * `model: classic` (see `TcpModel`) turns off RACK, TLP, PRR, F-RTO, undo, limited transmit, TSO, TSQ and the receive window: a segment is lost when three later
+ * ones have been SACKed, cwnd drops to ssthresh at once, and what is in flight during recovery is counted as in RFC 6675.
  */
 
 import { Actor } from '../events.js';
@@ -17,7 +17,7 @@ import type { Network } from '../network.js';
 import { kind, type Packet, type SmallQueueOwner } from '../packet.js';
 import { mix32 } from '../random.js';
 import type { Endpoint, Route } from '../route.js';
-import { jiffies, jiffiesToUs, rtoMax, rtoMinUs, timeoutInit, timeoutMinUs, timerAtNs, timerLevel, usToJiffies } from './clock.js';
+import { jiffies, jiffiesToUs, jiffyNs, rtoMax, rtoMinUs, timeoutInit, timeoutMinUs, timerAtNs, timerLevel, usToJiffies } from './clock.js';
 import { infiniteSsthresh, state, type CongestionControl } from './congestion.js';
 import { WindowedFilter } from './minmax.js';
 import { Scoreboard, flag as seg } from './scoreboard.js';
@@ -28,6 +28,10 @@ export interface TcpModel {
   readonly rack: boolean;
   /** Bursts of several segments (TSO autosizing), TCP small queues. */
   readonly tso: boolean;
+  /** What was SACKed makes room for new data before a loss is known (RFC 3042); otherwise only what was acknowledged. */
+  readonly limitedTransmit: boolean;
+  /** A timeout draws a new hash for the flow's packets (sk_rethink_txhash). */
+  readonly rethinksHash: boolean;
   /** The receiver delays and compresses ACKs as Linux does; otherwise an ACK a packet. */
   readonly delayedAcks: boolean;
   /** Receive window auto-tuning and send buffer limits; otherwise unlimited. */
@@ -43,7 +47,7 @@ export function tcpModel(model: 'linux' | 'classic', sysctls: Readonly<Record<st
   const linux = model === 'linux';
   const most = (name: string, otherwise: number): number => Number(sysctls[name]?.trim().split(/\s+/)[2] ?? otherwise);
   return {
-    rack: linux, tso: linux, delayedAcks: linux, bufferLimits: linux, initialWindow: 10,
+    rack: linux, tso: linux, limitedTransmit: linux, rethinksHash: linux, delayedAcks: linux, bufferLimits: linux, initialWindow: 10,
     wmemMax: most('net.ipv4.tcp_wmem', 4194304), rmemMax: most('net.ipv4.tcp_rmem', 6291456),
   };
 }
@@ -277,6 +281,8 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   }
 
   get inFlight(): number { return this.packetsOut - this.sackedOut - this.lostOut + this.retransOut; }
+  /** What counts against cwnd when new data is to be sent. */
+  private get usedWindow(): number { return this.model.limitedTransmit || this.state >= state.recovery ? this.inFlight : this.packetsOut; }
   get minRttUs(): number { return this.rttMin.value; }
   /** Earliest departure of the next burst, ns (tcp_wstamp_ns). */
   get departureNs(): number { return this.sendAtNs; }
@@ -533,6 +539,11 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     if (scheduled >= timeoutNs || scheduled <= this.now) events.scheduleOrdered(this.actorId, timeoutNs, this.timeoutOrder);
   }
 
+  /** tcp_reset_xmit_timer: later by the whole jiffies (tcp_pacing_delay) that the next packet waits for its departure time. */
+  private armPaced(what: number, delta: number): void {
+    this.arm(what, delta + Math.floor(Math.max(0, this.sendAtNs - this.now) / jiffyNs));
+  }
+
   override fire(): void {
     if (this.finished || this.pending === timer.none) return;
     this.clock();
@@ -563,7 +574,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     if (this.packetsOut === 0) { this.pending = timer.none; return; }
     let rto = this.rto;
     if (this.pending === timer.reorder || this.pending === timer.lossProbe) rto = usToJiffies(Math.max(this.rtoDeltaUs(), 1));
-    this.arm(timer.retransmit, rto);
+    this.armPaced(timer.retransmit, rto);
   }
   private setTransmitTimer(): void {
     if (!this.scheduleLossProbe(true)) this.rearmRto();
@@ -579,7 +590,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     }
     const delta = advancingRto ? jiffiesToUs(this.rto) : this.rtoDeltaUs();
     if (delta > 0) timeout = Math.min(timeout, usToJiffies(delta));
-    this.arm(timer.lossProbe, timeout);
+    this.armPaced(timer.lossProbe, timeout);
     return true;
   }
 
@@ -624,6 +635,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
    * disciplines that sort by skb->hash (FQ-CoDel, CAKE) put them into another queue.
    */
   private rehash(): void {
+    if (!this.model.rethinksHash) return;
     this.route.sentHash = mix32((this.route.sentHash + 0x9e3779b9) >>> 0);
   }
 
@@ -799,7 +811,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     let limited = false;
     while (this.nxt < end) {
       if (this.pacingBlocks()) break;
-      const inFlight = this.inFlight;
+      const inFlight = this.usedWindow;
       let quota = 0;
       if (inFlight < this.cwnd) quota = this.model.tso ? Math.min(Math.max(this.cwnd >> 1, 1), this.cwnd - inFlight) : this.cwnd - inFlight;
       if (quota <= 0) {
@@ -865,12 +877,12 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       sent += count;
       if (most !== push.all) break;
     }
-    limited ||= this.inFlight >= this.cwnd;
+    limited ||= this.usedWindow >= this.cwnd;
     if (sent > 0 || limited) this.validateCwnd(limited);
     if (sent > 0) {
       if (this.inReduction()) this.prrOut += sent;
       if (!probe) this.scheduleLossProbe(false);
-    } else if (this.packetsOut === 0 && this.nxt < end && this.pending === timer.none) this.arm(timer.probe0, this.rto);
+    } else if (this.packetsOut === 0 && this.nxt < end && this.pending === timer.none) this.armPaced(timer.probe0, this.rto);
   }
 
   /** @param sentUs when it departs (skb_mstamp_ns): later than now where a queue paces */
@@ -973,7 +985,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       if (this.inReduction()) this.prrOut++;
       if (s === this.una && this.pending !== timer.reorder) rearm = true;
     }
-    if (rearm) this.arm(timer.retransmit, this.rto);
+    if (rearm) this.armPaced(timer.retransmit, this.rto);
   }
 
   // ---- Congestion window ----

@@ -29,8 +29,8 @@ export interface Departure { readonly enqueued: number; readonly dequeued: numbe
  * @param departures in order of departure, times in ns, sizes in IP bytes
  * @returns bits/s while packets waited, or null with too few of them
  */
-export function busyRate(departures: readonly Departure[], direction: Pick<PlanDirection, 'overheadBytes' | 'shaper'>, mtuBytes: number): { readonly bps: number; readonly packets: number } | null {
-  const saved = 2 * (mtuBytes + direction.overheadBytes);
+export function busyRate(departures: readonly Departure[], direction: Pick<PlanDirection, 'overheadBytes' | 'shaper' | 'bucket' | 'rateBps'>, mtuBytes: number): { readonly bps: number; readonly packets: number } | null {
+  const saved = 2 * (mtuBytes + direction.overheadBytes) + savedBytes(direction);
   let [busyBytes, bytes, ns, packets] = [0, 0, 0, 0];
   for (let k = 1; k < departures.length; k++) {
     const [before, now] = [departures[k - 1]!, departures[k]!];
@@ -47,6 +47,12 @@ export function busyRate(departures: readonly Departure[], direction: Pick<PlanD
     busyBytes += counted;
   }
   return packets < fewestPackets || ns <= 0 ? null : { bps: (bytes * 8e9) / ns, packets };
+}
+
+/** Bytes that leave before a bucket that was deeper than a packet is empty: at the peak rate it fills while it empties. */
+function savedBytes({ bucket, rateBps }: Pick<PlanDirection, 'bucket' | 'rateBps'>): number {
+  if (bucket === undefined) return 0;
+  return bucket.burstBytes / (1 - (bucket.peakRateBps === null ? 0 : (rateBps ?? 0) / bucket.peakRateBps));
 }
 
 /** What holds packets back on purpose may be slower than its shaper. */
@@ -93,7 +99,7 @@ export async function wrongRates(database: Database, plan: Plan, direction: Plan
 async function busyCounters(database: Database, direction: PlanDirection, fromNs: number, toNs: number, rateBps: number, mtuBytes: number): Promise<AchievedRate[]> {
   const samples = await database.rows<{ t: number; backlog_bytes: number; sent_bytes: number; sent_packets: number; drops: number }>(`
     SELECT t, backlog_bytes, sent_bytes, sent_packets, drops FROM queue WHERE bottleneck = ${sqlText(direction.name)} AND t >= ${fromNs} AND t <= ${toNs} ORDER BY t`);
-  const slack = 2 * (mtuBytes + direction.overheadBytes);
+  const slack = 2 * (mtuBytes + direction.overheadBytes) + (direction.bucket?.burstBytes ?? 0);
   let [bytes, ns, packets] = [0, 0, 0];
   for (let i = 1; i < samples.length; i++) {
     const [before, now] = [samples[i - 1]!, samples[i]!];

@@ -104,6 +104,7 @@ function putDirection(put: Put, at: string, general: string, direction: PlanDire
   put('rate', `${at}.rateBps`, direction.rateBps, `${general}.rateBps`);
   put('rate', `${at}.overheadBytes`, direction.overheadBytes, `${general}.overheadBytes`);
   put('shaper', `${at}.shaper`, direction.shaper, `${general}.shaper`);
+  if (direction.bucket !== undefined) put('shaper', `${at}.bucket`, direction.bucket, `${general}.bucket`);
   if (direction.queue !== null) putQueue(put, `${at}.queue`, `${general}.queue`, direction.queue);
   // netem's limit follows from rate × delay; the addresses an entry is for are no part of what it does.
   const wire = direction.wire.map(({ to: _, limitPackets: _limit, delayNs, ...rest }) => ({ ...(sameDraws ? { delayNs } : {}), ...rest }));

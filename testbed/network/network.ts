@@ -19,7 +19,7 @@ import { qdiscs } from '../qdiscs/registry.js';
 import { encodeTbf, tbfLimit } from '../qdiscs/tbf.js';
 import type { Finding } from '../records/raw.js';
 import { applyLayout, awaitLinks, deleteLinks, isOffAnyway, runTc, sysctlPath } from './apply.js';
-import { burstBytes, layoutOf, netemOf, queueOptions, wireNode, type Bottleneck, type DirectionLayout, type Layout } from './steps.js';
+import { burstBytes, layoutOf, netemOf, queueOptions, tbfBuckets, wireNode, type Bottleneck, type DirectionLayout, type Layout } from './steps.js';
 
 export interface NetworkOptions {
   /** Before every namespace's name: `[a-z0-9]{8}`. */
@@ -169,9 +169,10 @@ export class Network {
     const burst = burstBytes(link, direction);
     if (direction.shaper === 'tbf') {
       const leaf = this.queues.get(name) ?? direction.queue;
-      const limit = leaf === null ? burst : tbfLimit(leaf, link.mtuBytes, burst);
+      const { depth, peak } = tbfBuckets(link, direction);
+      const limit = leaf === null ? depth : tbfLimit(leaf, link.mtuBytes, depth);
       // The kernel forgets a size table that a change does not repeat (sch_api.c qdisc_change).
-      this.socket(node).run([setQdisc(ifindex, TC_H_ROOT, shaperHandle, { kind: 'tbf', options: encodeTbf(rateBps, burst, limit), overheadBytes: direction.overheadBytes - 14 }, true)]);
+      this.socket(node).run([setQdisc(ifindex, TC_H_ROOT, shaperHandle, { kind: 'tbf', options: encodeTbf(rateBps, depth, limit, peak), overheadBytes: direction.overheadBytes - 14 }, true)]);
     } else {
       this.socket(node).run([setClass(ifindex, shaperHandle, shaperHandle + htbClassMinor, { kind: 'htb', options: encodeHtbClass(rateBps, burst) }, true)]);
     }

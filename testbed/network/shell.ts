@@ -6,7 +6,7 @@ import { htbClassMinor, htbClassWords } from '../qdiscs/htb.js';
 import { netemWords } from '../qdiscs/netem.js';
 import { tbfLimit, tbfWords } from '../qdiscs/tbf.js';
 import { daemonConfig } from './daemon.js';
-import { burstBytes, layoutOf, netemOf, queueOptions, wireNode, type Layout, type Step } from './steps.js';
+import { burstBytes, layoutOf, netemOf, queueOptions, tbfBuckets, wireNode, type Layout, type Step } from './steps.js';
 
 /** A word the shell takes literally, whatever is in it. */
 export const quote = (word: string): string => (/^[A-Za-z0-9_./:=,%@+-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`);
@@ -86,8 +86,9 @@ function eventLines(plan: Plan, layout: Layout, netns: (node: string) => string)
       const burst = burstBytes(found.link, found.direction);
       const [at, device, shaper] = [netns(found.bottleneck.node), found.bottleneck.device, found.bottleneck.shaperHandle];
       const extra = found.direction.overheadBytes - 14;
+      const { depth, peak } = tbfBuckets(found.link, found.direction);
       commands.push(found.direction.shaper === 'tbf'
-        ? line('tc', '-n', at, 'qdisc', 'change', 'dev', device, 'root', 'handle', handleWord(shaper), ...(extra ? ['stab', 'overhead', String(extra)] : []), 'tbf', ...tbfWords(rateBps, burst, tbfLimit(queues.get(event.direction) ?? found.direction.queue!, found.link.mtuBytes, burst)))
+        ? line('tc', '-n', at, 'qdisc', 'change', 'dev', device, 'root', 'handle', handleWord(shaper), ...(extra ? ['stab', 'overhead', String(extra)] : []), 'tbf', ...tbfWords(rateBps, depth, tbfLimit(queues.get(event.direction) ?? found.direction.queue!, found.link.mtuBytes, depth), peak))
         : line('tc', '-n', at, 'class', 'change', 'dev', device, 'parent', handleWord(shaper), 'classid', handleWord(shaper + htbClassMinor), 'htb', ...htbClassWords(rateBps, burst)));
     }
     if (found?.wireDefault && wire !== undefined) {

@@ -20,7 +20,7 @@ import { encodeNetem, netemWords } from '../qdiscs/netem.js';
 import { encodePrio, maxBands, prioWords } from '../qdiscs/prio.js';
 import type { QdiscContext } from '../qdiscs/qdisc.js';
 import { qdiscs } from '../qdiscs/registry.js';
-import { encodeTbf, tbfClassMinor, tbfWords } from '../qdiscs/tbf.js';
+import { encodeTbf, tbfClassMinor, tbfWords, type TbfPeak } from '../qdiscs/tbf.js';
 
 /** A device as steps name it: its index is chosen here, so no step needs an answer from the kernel. */
 export interface Device { readonly node: string; readonly device: string; readonly ifindex: number; readonly mac: string }
@@ -95,7 +95,13 @@ const noWire: PlanWire = { delayNs: 0, jitterNs: 0, loss: 0, duplicate: 0, reord
 const unreachableLimit = 10_000_000;
 export const netemOf = (wire: PlanWire): PlanWire => (wire.loss > 0 ? { ...wire, limitPackets: Math.max(wire.limitPackets, unreachableLimit) } : wire);
 
-/** Bytes of a full packet as the shaper counts them: its burst. */
+/** TBF's buckets: the depth of the rate's in bytes, and the peak rate's where there is one. */
+export function tbfBuckets(link: PlanLink, direction: PlanDirection): { readonly depth: number; readonly peak: TbfPeak | null } {
+  const packet = burstBytes(link, direction);
+  const peakRateBps = direction.bucket?.peakRateBps ?? null;
+  return { depth: direction.bucket?.burstBytes ?? packet, peak: peakRateBps === null ? null : { rateBps: peakRateBps, burstBytes: packet } };
+}
+/** Bytes of a full packet as the shaper counts them: its burst, where the plan has no other. */
 export const burstBytes = (link: PlanLink, direction: PlanDirection): number => link.mtuBytes + direction.overheadBytes;
 
 const queueContext = (link: PlanLink, direction: PlanDirection): QdiscContext => ({ mtuBytes: link.mtuBytes, rateBps: direction.rateBps });
@@ -133,7 +139,8 @@ function queueSteps(device: Device, link: PlanLink, direction: PlanDirection): {
   const steps: Step[] = [];
   let parent: number;
   if (shaper === 'tbf') {
-    steps.push({ do: 'qdisc', ...on, parent: TC_H_ROOT, handle: shaperHandle, ...stab, kind: 'tbf', options: encodeTbf(rateBps, burst), words: tbfWords(rateBps, burst) });
+    const { depth, peak } = tbfBuckets(link, direction);
+    steps.push({ do: 'qdisc', ...on, parent: TC_H_ROOT, handle: shaperHandle, ...stab, kind: 'tbf', options: encodeTbf(rateBps, depth, depth, peak), words: tbfWords(rateBps, depth, depth, peak) });
     parent = shaperHandle + tbfClassMinor;
   } else {
     parent = shaperHandle + htbClassMinor;

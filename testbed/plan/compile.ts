@@ -60,6 +60,8 @@ export function compile(scenario: Scenario, options: CompileOptions): Plan {
     const rateBps = sideOf(fields.rate, side) ?? null;
     return {
       name, rateBps, shaper: rateBps === null ? null : fields.shaper ?? 'htb', overheadBytes: fields.overhead ?? defaults.overheadBytes,
+      ...(rateBps === null || (fields.burst === undefined && fields.peakrate === undefined) ? {}
+        : { bucket: { burstBytes: fields.burst ?? mtuBytes(fields) + (fields.overhead ?? defaults.overheadBytes), peakRateBps: fields.peakrate ?? null } }),
       queue: rateBps === null ? null : placed(queueOf(fields, side), placement, { mtuBytes: mtuBytes(fields), overheadBytes: fields.overhead ?? defaults.overheadBytes, rateBps }),
       wire: wire(wireRate(name, rateBps)),
     };

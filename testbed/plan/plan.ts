@@ -78,6 +78,8 @@ export interface PlanDirection {
   /** null: as fast as the cable (no shaper, no queue of ours). */
   readonly rateBps: number | null;
   readonly shaper: 'htb' | 'tbf' | null;
+  /** TBF's buckets where they are not one packet deep. Absent: one packet, no peak rate. */
+  readonly bucket?: PlanBucket;
   /**
    * Link-layer bytes the shaper counts with each packet: 14 (Ethernet header), as Linux's shapers do unless
    * told. Another value is set with a size table (`stab overhead`). Serialisation time of a packet is
@@ -88,6 +90,13 @@ export interface PlanDirection {
   readonly queue: PlanQueue | null;
   /** What the wire does to packets after they leave the queue. Empty: nothing. First match by destination decides; an entry without `to` matches all. */
   readonly wire: readonly PlanWire[];
+}
+
+export interface PlanBucket {
+  /** What the shaper may save up, bytes as it counts them; at least one packet. */
+  readonly burstBytes: number;
+  /** What it saved leaves no faster than this, from a second bucket one packet deep, bits/s; above the rate. null: at once. */
+  readonly peakRateBps: number | null;
 }
 
 export interface PlanQueue {

@@ -68,6 +68,10 @@ describe('TCA_OPTIONS as iproute2 sends it', function () {
     for (const [rate, burst] of [[64e3, 1514], [20e6, 1514], [100e6, 9014], [40e9, 9014]] as const) {
       assert.equal(encodeTbf(rate, burst).toString('hex'), bytesOfTc('qdisc', ['root', 'tbf', ...tbfWords(rate, burst)]).toString('hex'), `${rate}`);
     }
+    for (const [rate, burst, peakBps, packet] of [[20e6, 60_000, 50e6, 1514], [64e3, 1514, 128e3, 1514], [20e9, 1e6, 40e9, 9014]] as const) {
+      const peak = { rateBps: peakBps, burstBytes: packet };
+      assert.equal(encodeTbf(rate, burst, burst, peak).toString('hex'), bytesOfTc('qdisc', ['root', 'tbf', ...tbfWords(rate, burst, burst, peak)]).toString('hex'), `${rate} ${peakBps}`);
+    }
   });
 
   it('netem is set with the very bytes of tc when its ticks can express the times', () => {

@@ -5,7 +5,7 @@
 
 import type { PlanQueue } from '../plan/plan.js';
 import { qdiscs } from '../qdiscs/registry.js';
-import { formatTime } from '../units.js';
+import { formatRate, formatTime } from '../units.js';
 import type { EngineRules } from './engine-rules.js';
 import type { Change } from './events.js';
 import type { Expanded, PairRtt } from './expand.js';
@@ -131,6 +131,7 @@ export function checkEvents({ scenario, expanded, rtts, endNs, problem, rules }:
     if (change.field === 'rate') {
       if (state.rateBps === null) return wrong(`${change.target} has no rate${inDirection} to change; expected a link with a rate from the start`);
       state.rateBps = value as number;
+      if (fields.peakrate !== undefined && state.rateBps >= fields.peakrate) return wrong(`a rate of ${formatRate(state.rateBps)} is not below the peak rate of ${change.target}; expected less than ${formatRate(fields.peakrate)}`);
       return null;
     }
     if (change.field !== 'queue') {

@@ -1,6 +1,6 @@
 /** What must fit together in one link: a queue needs a rate, jitter a delay, and the queue's parameters each other, the rate and the MTU. */
 
-import { formatTime } from '../units.js';
+import { formatRate, formatTime } from '../units.js';
 import type { EngineRules, QueuePlace } from './engine-rules.js';
 import { defaultMtuBytes, defaultOverheadBytes, sideOf, sides, type LinkFields, type Side } from './link.js';
 import type { Path } from './problem.js';
@@ -41,6 +41,13 @@ export function checkLink(fields: LinkFields, topology: Resolved['topology'], pa
   for (const key of ['shaper', 'overhead'] as const) {
     if (fields[key] !== undefined && rated.length === 0) problem([...path, key], `${key} needs a rate; expected a rate, such as rate: 20mbit, beside it`, rate);
   }
+  for (const key of ['burst', 'peakrate'] as const) {
+    if (fields[key] !== undefined && fields.shaper !== 'tbf') problem([...path, key], `${key} belongs to TBF; expected shaper: tbf beside it`, [...path, 'shaper']);
+  }
+  const packet = mtu + (fields.overhead ?? defaultOverheadBytes);
+  if (fields.burst !== undefined && fields.burst < packet) problem([...path, 'burst'], `a burst of ${fields.burst} bytes lets no full packet pass; expected at least ${packet}B (MTU and overhead)`, [...path, 'mtu'], [...path, 'overhead'], ['topology', 'mtu']);
+  const fastest = Math.max(0, ...rated.map((side) => sideOf(fields.rate, side)!));
+  if (fields.peakrate !== undefined && fields.peakrate <= fastest) problem([...path, 'peakrate'], `a peak rate of ${formatRate(fields.peakrate)} is not above the rate; expected more than ${formatRate(fastest)}`, rate);
   const told = new Set<string>();
   for (const side of sides) {
     const shape: WireShape = { delay: sideOf(fields.delay, side) ?? 0, jitter: sideOf(fields.jitter, side) ?? 0, reorder: sideOf(fields.reorder, side) ?? 0 };

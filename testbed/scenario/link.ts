@@ -4,13 +4,16 @@
  */
 
 import { z } from 'zod';
-import { zProbability } from '../units.js';
+import { zProbability, zSize } from '../units.js';
 import { zName } from './names.js';
-import { perDirection, zDelay, zRateOrNone, type PerDirection } from './quantity.js';
+import { perDirection, zDelay, zLinkRate, zRateOrNone, type PerDirection } from './quantity.js';
 import { zQueue } from './queue.js';
 
 const mtuWords = 'bytes from 576 to 9000, such as 1500';
 export const zMtu = z.int({ error: `expected ${mtuWords}` }).min(576, { error: `expected ${mtuWords}` }).max(9000, { error: `expected ${mtuWords}` });
+
+/** More than a GiB is a mistake. */
+const zBurst = zSize.refine((bytes) => bytes <= 2 ** 30, { error: 'expected a size of at most 1GiB, such as 60kB' });
 
 const overheadWords = 'link-layer bytes a packet from -64 to 256, such as 14';
 
@@ -24,6 +27,8 @@ export const linkFields = (direction: string) => ({
   duplicate: perDirection(zProbability).optional().meta({ description: 'Probability that the wire doubles a packet. Default: 0.' }),
   reorder: perDirection(zProbability).optional().meta({ description: 'Fraction of packets sent at once, overtaking the delayed ones; needs a delay. Default: 0.' }),
   shaper: z.enum(['htb', 'tbf']).optional().meta({ description: 'Linux shaper that makes the rate. Default: htb.' }),
+  burst: zBurst.optional().meta({ description: 'How many bytes TBF may save up while idle (its burst). Needs shaper: tbf. Default: one packet.' }),
+  peakrate: zLinkRate.optional().meta({ description: "How fast what TBF saved may leave; above the rate. Needs shaper: tbf. Default: none (at once)." }),
   overhead: z.int({ error: `expected ${overheadWords}` }).min(-64, { error: `expected ${overheadWords}` }).max(256, { error: `expected ${overheadWords}` })
     .optional().meta({ description: 'Link-layer bytes the shaper counts with each packet. Default: 14 (Ethernet header).' }),
 });

@@ -284,6 +284,12 @@ describe('a mistake in a scenario is named with its line, field, value and what 
     tc('[netem, limit, 5]', /5 is not accepted; expected each word as text/, 'topology.links.BL.queue.tc[2]');
     tc('"netem limit $(reboot)"', /"\$\(reboot\)" is none/);
   });
+  it("TBF's buckets without TBF, too shallow for a packet, or with a peak rate that is none", () => {
+    refused(link('rate: 20mbit, burst: 30kB'), 5, 'topology.links.BL.burst', /expected shaper: tbf/);
+    refused(link('rate: 20mbit, shaper: tbf, burst: 1kB'), 5, 'topology.links.BL.burst', /at least 1514B/);
+    refused(link('rate: 20mbit, shaper: tbf, burst: 30kB, peakrate: 20mbit'), 5, 'topology.links.BL.peakrate', /more than 20mbit/);
+    refused(`${link('rate: 20mbit, shaper: tbf, peakrate: 40mbit')}events: [{ at: 1s, set: { BL.rate: 50mbit } }]\n`, 11, 'events[0].set.BL.rate', /less than 40mbit/);
+  });
   it('one name for another, with the nearest', () => {
     refused(link('rate: 20mbit, shaper: htbb'), 5, 'topology.links.BL.shaper', /"htbb" is not accepted; did you mean "htb"\? expected htb, tbf/);
     refused(`${good}tcp: { model: clasic }\n`, 11, 'tcp.model', /did you mean "classic"/);
