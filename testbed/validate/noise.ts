@@ -1,5 +1,5 @@
 /**
- * The noise floor of a figure: how far apart two sets of runs that differ in nothing but their seeds would lie, 95 times in 100.
+ * The noise floor of a figure: how far apart the means of two sets of runs that differ in nothing but their seeds would lie, 95 times in 100.
  * A difference between simulator and kernel counts only beyond it.
  *
  * Student's t with the spread over seeds pooled over both engines, as is right for two sets of the same distribution: n + m − 2
