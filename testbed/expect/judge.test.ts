@@ -52,7 +52,7 @@ describe('judging expectations', () => {
     assert.deepEqual(statuses(lines), ['elsewhere', 'elsewhere']);
   });
 
-  it('holds the simulator against the kernel within a tolerance, and beyond it only outside the kernel’s own spread', () => {
+  it('holds the simulator against the kernel within a tolerance, and beyond it only outside the spread over seeds', () => {
     const line = '  - sim ~ kernel: { BL.queueDelayMs.p99: 10% or 1ms }';
     const at = (...values: readonly number[]): Evidence => evidence(...values.map((value) => metrics(1, value)));
     assert.deepEqual(statuses(judged(line, { kernel: at(20), sim: at(22) })), ['pass']); // 10 % of the kernel's

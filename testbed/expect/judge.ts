@@ -117,7 +117,7 @@ export function lineOf(text: string, compared: Compared, unit: Unit): JudgedLine
   const { sim, kernel, verdict, noise } = compared;
   const said = `simulator ${formatValue(unit, sim)}, kernel ${formatValue(unit, kernel)}`;
   const message = verdict === 'undefined' ? 'neither side has the figure'
-    : `${said}${verdict === 'noise' ? `, within the kernel's own spread over seeds (${formatValue(unit, noise)})` : verdict === 'differs' ? `: ${describeExcess(compared)}` : ''}${overSeeds(compared.n)}`;
+    : `${said}${verdict === 'noise' ? `, within the spread over seeds (${formatValue(unit, noise)})` : verdict === 'differs' ? `: ${describeExcess(compared)}` : ''}${overSeeds(compared.n)}`;
   return { text, status: verdict === 'undefined' ? 'unjudged' : verdict === 'differs' ? 'fail' : 'pass', message, measured: sim, wanted: kernel, n: compared.n };
 }
 

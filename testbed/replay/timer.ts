@@ -5,8 +5,8 @@ import { differences, type ReplayOutcome, type ReplayRequest } from './decisions
 import type { Timer } from './kinds.js';
 import type { SampleDifference } from './samples.js';
 
-/** Updates of a timer that may have been late, of so many. */
-const mostLateTicks = (ticks: number): number => Math.max(8, ticks / 200);
+/** Updates of a timer that may have come at another place among the events of their instant, of so many: retransmission timers of many flows go off in the same jiffies as they. */
+const mostLateTicks = (ticks: number): number => Math.max(8, ticks / 100);
 const clockStep = 256;
 /**
  * In place of a number of events. A timer of the kernel's own that goes off in the same softirq (a delayed acknowledgement, a

@@ -1,11 +1,12 @@
-/** One figure of the simulator against the kernel's: medians over seeds, a tolerance, and the kernel's own spread. */
+/** One figure of the simulator against the kernel's: medians over seeds, a tolerance, and the spread over seeds. */
 
-import { median } from 'simple-statistics';
+import { mean, median } from 'simple-statistics';
 import { noiseFloor } from './noise.js';
 import { allowed, type Tolerance } from './tolerances.js';
 
 /**
- * `agrees`: inside the tolerance. `noise`: outside, but no further apart than two sets of kernel runs with other seeds.
+ * `agrees`: inside the tolerance. `noise`: outside, but the means, which the noise floor is of, are no further apart than those of two
+ * sets of runs that differ in nothing but their seeds: the median of a few counts of one or two losses jumps from one to the other.
  * `differs`: beyond both, or only one side has the figure. `undefined`: neither has it.
  */
 export type Verdict = 'agrees' | 'noise' | 'differs' | 'undefined';
@@ -16,7 +17,7 @@ export interface Compared {
   readonly kernel: number | null;
   /** The largest difference the tolerance allows, in the figure's unit. */
   readonly limit: number;
-  /** null with fewer than two seeds. */
+  /** null with fewer than two seeds of the kernel. */
   readonly noise: number | null;
   readonly verdict: Verdict;
   /** Seeds on the side that has fewer. */
@@ -27,11 +28,11 @@ export interface Compared {
 export function compareFigure(sim: readonly number[], kernel: readonly number[], tolerance: Tolerance): Compared {
   const [s, k] = [sim.length > 0 ? median([...sim]) : null, kernel.length > 0 ? median([...kernel]) : null];
   const n = Math.min(sim.length, kernel.length);
-  const noise = noiseFloor(kernel);
+  const noise = noiseFloor(sim, kernel);
   if (s === null || k === null) return { sim: s, kernel: k, limit: 0, noise, verdict: s === null && k === null ? 'undefined' : 'differs', n };
   const limit = allowed(tolerance, k);
   const difference = Math.abs(s - k);
   // Figures carry seven digits: the last may not decide.
   const slack = 1e-6 * Math.max(Math.abs(s), Math.abs(k));
-  return { sim: s, kernel: k, limit, noise, n, verdict: difference <= limit + slack ? 'agrees' : difference <= (noise ?? 0) + slack ? 'noise' : 'differs' };
+  return { sim: s, kernel: k, limit, noise, n, verdict: difference <= limit + slack ? 'agrees' : noise !== null && Math.abs(mean([...sim]) - mean([...kernel])) <= noise + slack ? 'noise' : 'differs' };
 }

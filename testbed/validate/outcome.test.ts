@@ -92,7 +92,7 @@ describe('tables of a validation', () => {
   it('say how many cells are inside, within the noise, differ or could not be judged, and where', () => {
     const text = summaryLines(outcome).join('\n');
     assert.match(text, /4 cells: 2 pass, 1 fail, 1 invalid; 1 file could not be run/);
-    assert.match(text, /25 % inside every tolerance, 25 % more within the kernel's own spread/);
+    assert.match(text, /25 % inside every tolerance, 25 % more within the spread over seeds/);
     const table = markdownTable(outcome, { paths: ['scenarios/grid'], set: ['seeds=[1, 2]'], only: [] });
     assert.match(table, /testbed validate scenarios\/grid --set 'seeds=\[1, 2\]' --table FILE/);
     assert.match(table, /\| queueing, median \| 3 \| 1 \| 1 \| 1 \|/);

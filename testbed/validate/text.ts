@@ -35,7 +35,7 @@ export function summaryLines(validation: Validation): string[] {
   const { pass, fail, invalid, inside } = countCells(cells);
   const total = cells.length;
   const lines = [pc.bold(`${total} cells: ${pass} pass, ${fail} fail, ${invalid} invalid${bad.length > 0 ? `; ${bad.length} file${bad.length === 1 ? '' : 's'} could not be run` : ''}`)];
-  if (total > 0) lines.push(`${percent(inside, total)} inside every tolerance, ${percent(pass - inside, total)} more within the kernel's own spread over seeds`);
+  if (total > 0) lines.push(`${percent(inside, total)} inside every tolerance, ${percent(pass - inside, total)} more within the spread over seeds`);
   const replayed = cells.flatMap(({ replay }) => replay ?? []);
   if (replayed.length > 0) lines.push(`decision replay: ${replayed.filter(({ status }) => status === 'pass').length} of ${replayed.length} cells agree`);
   lines.push(pc.dim(`tolerances: ${validation.tolerances}`));

@@ -2,7 +2,7 @@
  * How far the simulator may be from the kernel before it counts as a difference: the default tolerances of
  * `testbed validate` and of `sim ~ kernel` without figures of its own. The one place they are written down.
  *
- * A figure is inside when |sim − kernel| ≤ max(relative × |kernel|, absolute, noise floor); medians over seeds.
+ * A figure is inside when |sim − kernel| ≤ max(relative × |kernel|, absolute), medians over seeds, or the means are within the noise floor (noise.ts).
  */
 
 export interface Tolerance {

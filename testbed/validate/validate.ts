@@ -53,7 +53,7 @@ export interface ValidateOptions {
 
 export const names = { data: 'validation.json', page: 'index.html', junit: 'junit.xml' } as const;
 
-export const method = 'Medians over seeds, the simulator’s against the kernel’s. A difference counts when it is beyond the tolerance and beyond the noise floor: how far apart two sets of kernel runs with other seeds would lie, 95 times in 100 (Welch’s t over seeds; assumes values near normal). A cell with a run that is not complete is invalid.';
+export const method = 'Medians over seeds, the simulator’s against the kernel’s. A difference counts when it is beyond the tolerance and the means lie further apart than the noise floor: how far apart those of two sets of runs that differ only in their seeds would lie, 95 times in 100 (Student’s t, the spread over seeds pooled over both engines; assumes values near normal). A cell with a run that is not complete is invalid.';
 
 /** One run to have, of one cell. */
 interface Wanted { readonly cell: number; readonly engine: EngineName; readonly seed: number; readonly folder: string; done: boolean }
