@@ -52,7 +52,7 @@ export function daemonFile(): string {
  * @returns arguments of node
  */
 export const daemonArguments = (clock: 'virtual' | 'real'): readonly string[] =>
-  [clock === 'virtual' ? '--single-threaded' : '--single-threaded-gc', '--min-semi-space-size=32', '--max-semi-space-size=32', daemonFile()];
+  [clock === 'virtual' ? '--single-threaded' : '--single-threaded-gc', '--min-semi-space-size=32', '--max-semi-space-size=32', '--expose-gc', daemonFile()];
 
 /** Lines of JSON as they come. */
 function onLines(child: ChildProcess, call: (line: DaemonLine) => void): void {
