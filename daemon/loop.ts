@@ -184,7 +184,11 @@ export class PacketLoop {
     const sentNs = this.real ? clockNs(CLOCK_MONOTONIC) : this.nowNs;
     const lateNs = Math.max(0, sentNs - dueNs);
     this.lateness.add(lateNs);
-    if (this.pace !== null && sentNs - this.pace.slowNs > settleNs) this.latenessAtSpeed.add(lateNs);
+    if (this.pace !== null) {
+      // Here, too: when it is slow, there is much to send before the next wait.
+      this.lookAtPace(this.pace, sentNs);
+      if (sentNs - this.pace.slowNs > settleNs) this.latenessAtSpeed.add(lateNs);
+    }
     if (result < 0) {
       this.notSent++;
       this.lastErrno = -result;
@@ -192,12 +196,15 @@ export class PacketLoop {
     this.pool.give(slot);
   };
 
+  private lookAtPace(pace: Pace, nowNs: number): void {
+    if (nowNs - this.pacedNs < paceNs) return;
+    this.pacedNs = nowNs;
+    pace.sample(nowNs);
+  }
+
   private wait(): void {
-    const { links, nowNs, pace, port } = this;
-    if (pace !== null && nowNs - this.pacedNs >= paceNs) {
-      this.pacedNs = nowNs;
-      pace.sample(nowNs);
-    }
+    const { links, nowNs, port } = this;
+    if (this.pace !== null) this.lookAtPace(this.pace, nowNs);
     let dueNs = this.changes[0] ?? Infinity;
     let arrivalNs = Infinity;
     for (const link of links) {
