@@ -5,6 +5,7 @@
 
 import type { PlanDirection, PlanEvent, PlanFlow, PlanProbe } from '../testbed/plan/plan.js';
 import type { WatchedDevice } from './device-watch.js';
+import type { PaceReport } from './pace.js';
 
 export interface DaemonDirection {
   readonly direction: PlanDirection;
@@ -82,6 +83,8 @@ export interface DaemonStatistics {
   readonly directions: readonly DirectionStatistics[];
   /** How much later than due packets were handed over, since the start of the run. */
   readonly lateness: LatenessReport;
+  /** Whether the processor kept its speed meanwhile, and how late packets were while it did and had for 20 ms; null in virtual time. */
+  readonly pace: (PaceReport & { readonly lateness: LatenessReport }) | null;
   readonly faults: Faults;
 }
 export interface Faults {

@@ -16,9 +16,10 @@ import { hash32 } from '../simulator/random.js';
 import { Lateness } from '../testbed/agent/loop.js';
 import { UserError } from '../testbed/errors.js';
 import { CLOCK_MONOTONIC, clockNs, stable, SystemError, trySchedSetscheduler } from '../testbed/linux/libc.js';
-import type { DaemonConfig, DaemonLine, DaemonStatistics } from './config.js';
+import type { DaemonConfig, DaemonLine, DaemonStatistics, LatenessReport } from './config.js';
 import { DeviceWatch, type WatchedDevice } from './device-watch.js';
 import { Link } from './link.js';
+import { Pace } from './pace.js';
 import { readPacket } from './packet.js';
 import type { Port } from './port.js';
 import { PacketRecords, QueueSamples } from './records.js';
@@ -31,6 +32,10 @@ const { EINTR, EAGAIN } = os.constants.errno;
 const second = 1e9;
 /** Packets wait in the ring no longer than this when nothing is due, ns. */
 const longestUnfetchedNs = 2e6;
+/** Between two looks at the processor's speed, ns. */
+const paceNs = 1e6;
+/** What waited while it was slow is sent by then, ns. */
+const settleNs = 20e6;
 const control = 0;
 
 /** A change of the plan at its time. */
@@ -43,6 +48,9 @@ class Change extends Actor {
   override fire(): void { this.call(); }
 }
 
+const latenessReport = (lateness: Lateness): LatenessReport =>
+  ({ packets: lateness.count, p50Ns: Math.round(lateness.quantile(0.5)), p99Ns: Math.round(lateness.quantile(0.99)), maxNs: Math.round(lateness.maxNs) });
+
 export class PacketLoop {
   private readonly events = new EventQueue();
   private readonly pool: SlotPool;
@@ -53,6 +61,10 @@ export class PacketLoop {
   private records: (PacketRecords | QueueSamples)[] = [];
   private changes: number[] = [];
   private lateness = new Lateness();
+  /** In real time only: in virtual time computing takes none. */
+  private readonly pace: Pace | null;
+  private pacedNs = 0;
+  private latenessAtSpeed = new Lateness();
   private noSlot = 0;
   private notSent = 0;
   private lastErrno = 0;
@@ -71,6 +83,7 @@ export class PacketLoop {
 
   constructor(private readonly config: DaemonConfig, private readonly port: Port, private readonly say: (line: DaemonLine) => void) {
     this.real = config.clock === 'real';
+    this.pace = this.real ? new Pace() : null;
     this.seed = hash32(`${config.seed} flows`) | 0;
     this.pool = new SlotPool(port.slotBytes, config.memoryBytes);
     this.nowNs = clockNs(CLOCK_MONOTONIC);
@@ -168,7 +181,14 @@ export class PacketLoop {
   private readonly send = (slot: Slot, out: number, dueNs: number): void => {
     const result = this.port.send(slot, out);
     // What is read once a wake-up is late by what came before it, too.
-    this.lateness.add(Math.max(0, (this.real ? clockNs(CLOCK_MONOTONIC) : this.nowNs) - dueNs));
+    const sentNs = this.real ? clockNs(CLOCK_MONOTONIC) : this.nowNs;
+    const lateNs = Math.max(0, sentNs - dueNs);
+    this.lateness.add(lateNs);
+    if (this.pace !== null) {
+      // Here, too: when it is slow, there is much to send before the next wait.
+      this.lookAtPace(this.pace, sentNs);
+      if (sentNs - this.pace.slowNs > settleNs) this.latenessAtSpeed.add(lateNs);
+    }
     if (result < 0) {
       this.notSent++;
       this.lastErrno = -result;
@@ -176,8 +196,15 @@ export class PacketLoop {
     this.pool.give(slot);
   };
 
+  private lookAtPace(pace: Pace, nowNs: number): void {
+    if (nowNs - this.pacedNs < paceNs) return;
+    this.pacedNs = nowNs;
+    pace.sample(nowNs);
+  }
+
   private wait(): void {
     const { links, nowNs, port } = this;
+    if (this.pace !== null) this.lookAtPace(this.pace, nowNs);
     let dueNs = this.changes[0] ?? Infinity;
     let arrivalNs = Infinity;
     for (const link of links) {
@@ -238,6 +265,8 @@ export class PacketLoop {
   private begin(originNs: number): void {
     const { config, events, links } = this;
     this.lateness = new Lateness();
+    this.pace?.restart();
+    this.latenessAtSpeed = new Lateness();
     for (const event of config.events) {
       const link = links.find(({ name }) => name === event.direction);
       if (link === undefined) continue;
@@ -271,10 +300,10 @@ export class PacketLoop {
 
   private statistics(): DaemonStatistics {
     this.port.upkeep();
-    const { lateness } = this;
     return {
       directions: this.links.map((link) => link.statistics()),
-      lateness: { packets: lateness.count, p50Ns: Math.round(lateness.quantile(0.5)), p99Ns: Math.round(lateness.quantile(0.99)), maxNs: Math.round(lateness.maxNs) },
+      lateness: latenessReport(this.lateness),
+      pace: this.pace === null ? null : { ...this.pace.report(), lateness: latenessReport(this.latenessAtSpeed) },
       faults: { ...this.port.faults(), noSlot: this.noSlot, notSent: this.notSent, lastErrno: this.lastErrno },
     };
   }

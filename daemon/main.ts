@@ -43,6 +43,8 @@ function main(file: string | undefined): number {
     const config = JSON.parse(fs.readFileSync(file, 'utf8')) as DaemonConfig;
     port = openPort(config);
     loop = new PacketLoop(config, port, say);
+    // Or the first collection, seconds into the run, moves all that was made until now, and packets wait for some ms.
+    globalThis.gc?.();
     say({ type: 'ready', tuns: config.tuns, realTimePriority: PacketLoop.raisePriority() });
   } catch (error) {
     say({ type: 'error', message: error instanceof UserError ? error.message : error instanceof Error ? error.stack ?? error.message : String(error) });

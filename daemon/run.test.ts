@@ -198,13 +198,16 @@ describe('a run with its bottleneck in user space', function () {
   it('is invalid when packets left late in real time, were lost outside the queue, or came too large', () => {
     const fine: DaemonSummary = {
       directions: [{ name: 'BL', rateBps: 1e6, arrivedPackets: 9, sentPackets: 9, sentBytes: 9, drops: 0, marks: 0, backlogPackets: 0, backlogBytes: 0, lost: 0, overflowed: 0, sojournMeanNs: 0, sojournP99Ns: 0, sojournMaxNs: 0 }],
-      lateness: { packets: 9, p50Ns: 20e3, p99Ns: 100e3, maxNs: 5e6 }, faults: { ringLost: 0, noSlot: 0, superpackets: 0, unfinishedChecksums: 0, notSent: 0, lastErrno: 0 },
+      lateness: { packets: 9, p50Ns: 20e3, p99Ns: 100e3, maxNs: 5e6 }, pace: { samples: 9000, slowShare: 0, slowest: 0.9, lateness: { packets: 9, p50Ns: 20e3, p99Ns: 90e3, maxNs: 1e6 } }, faults: { ringLost: 0, noSlot: 0, superpackets: 0, unfinishedChecksums: 0, notSent: 0, lastErrno: 0 },
     };
     const rules = (summary: DaemonSummary, clock: 'virtual' | 'real' = 'real'): string[] => daemonFindings(summary, clock).map(({ level, rule }) => `${level} ${rule}`);
     assert.deepEqual(rules(fine), []);
     assert.deepEqual(rules({ ...fine, lateness: { ...fine.lateness, p99Ns: 1.1e6 } }), ['invalid late']);
     assert.deepEqual(rules({ ...fine, lateness: { ...fine.lateness, maxNs: 51e6 } }), ['invalid late']);
     assert.deepEqual(rules({ ...fine, lateness: { ...fine.lateness, maxNs: 51e6 } }, 'virtual'), []);
+    const told = (pace: DaemonSummary['pace']): string => daemonFindings({ ...fine, lateness: { ...fine.lateness, p99Ns: 1.1e6 }, pace }, 'real')[0]!.message;
+    assert.match(told({ ...fine.pace!, slowShare: 0.07, slowest: 1 / 12 }), /it ran at less than half its speed 7\.0 % of the time, at worst at 1\/12.* 0\.09 ms/);
+    assert.doesNotMatch(told(fine.pace), /processor/);
     assert.deepEqual(rules({ ...fine, directions: [{ ...fine.directions[0]!, overflowed: 1 }] }), ['invalid wire-dropped']);
     for (const [fault, rule] of [['ringLost', 'daemon-overrun'], ['noSlot', 'daemon-memory'], ['superpackets', 'superpacket'], ['unfinishedChecksums', 'offloads-on'], ['notSent', 'daemon-not-sent']] as const) {
       assert.deepEqual(rules({ ...fine, faults: { ...fine.faults, [fault]: 1 } }), [`invalid ${rule}`]);

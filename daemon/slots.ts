@@ -46,7 +46,10 @@ export class Slot implements QueuedPacket {
   }
 }
 
-const blockSlots = 1024;
+/** Few, or making them would hold up the packets that come meanwhile for ms. */
+const blockSlots = 64;
+/** There from the start: most runs never need more. */
+const firstBytes = 8 << 20;
 
 export class SlotPool {
   private free: Slot | null = null;
@@ -60,8 +63,9 @@ export class SlotPool {
    * @param maxBytes all slots together; packets that find none are lost and counted by the caller
    */
   constructor(private readonly slotBytes: number, maxBytes: number) {
-    this.maxBlocks = Math.max(1, Math.floor(maxBytes / (slotBytes * blockSlots)));
-    this.grow();
+    const blocks = (bytes: number): number => Math.max(1, Math.floor(bytes / (slotBytes * blockSlots)));
+    this.maxBlocks = blocks(maxBytes);
+    while (this.blocks < blocks(Math.min(maxBytes, firstBytes))) this.grow();
   }
 
   private grow(): void {

@@ -117,7 +117,7 @@ const bottleneck = (daemon: DaemonProcess, clock: 'virtual' | 'real'): Pick<Agen
     if (summary === null) return { findings: [died ?? daemon.failure()].flatMap((finding) => finding ?? []), facts: {} };
     return {
       findings: daemonFindings(summary, clock),
-      facts: { daemon: { realTimePriority: daemon.realTimePriority, lateness: summary.lateness, faults: summary.faults } },
+      facts: { daemon: { realTimePriority: daemon.realTimePriority, lateness: summary.lateness, pace: summary.pace, faults: summary.faults } },
     };
   },
 });

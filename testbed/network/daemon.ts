@@ -52,7 +52,7 @@ export function daemonFile(): string {
  * @returns arguments of node
  */
 export const daemonArguments = (clock: 'virtual' | 'real'): readonly string[] =>
-  [clock === 'virtual' ? '--single-threaded' : '--single-threaded-gc', '--min-semi-space-size=32', '--max-semi-space-size=32', daemonFile()];
+  [clock === 'virtual' ? '--single-threaded' : '--single-threaded-gc', '--min-semi-space-size=32', '--max-semi-space-size=32', '--expose-gc', daemonFile()];
 
 /** Lines of JSON as they come. */
 function onLines(child: ChildProcess, call: (line: DaemonLine) => void): void {
@@ -132,13 +132,17 @@ export class DaemonProcess {
   }
 }
 
+/** Share of time from which a slow processor can be why 1 of 100 packets was late. */
+const slowProcessor = 0.005;
+
 /** What of a summary bears on the run's validity. @param clock in real time, being late counts */
-export function daemonFindings({ directions, lateness, faults }: DaemonSummary, clock: 'virtual' | 'real'): Finding[] {
+export function daemonFindings({ directions, lateness, pace, faults }: DaemonSummary, clock: 'virtual' | 'real'): Finding[] {
   const out: Finding[] = [];
   const invalid = (rule: string, message: string): void => { out.push({ type: 'finding', level: 'invalid', rule, message }); };
   const ms = (ns: number): string => `${(ns / 1e6).toFixed(2)} ms`;
   if (clock === 'real' && (lateness.p99Ns > realTimeBounds.lateP99Ns || lateness.maxNs > realTimeBounds.lateMaxNs)) {
     invalid('late', `the userspace bottleneck sent packets late: 1 of 100 by ${ms(lateness.p99Ns)} or more (bound ${ms(realTimeBounds.lateP99Ns)}), the worst by ${ms(lateness.maxNs)} (bound ${ms(realTimeBounds.lateMaxNs)}). `
+      + (pace === null || pace.slowShare < slowProcessor ? '' : `The processor itself was slowed down (by its power or temperature limits, or by its host): it ran at less than half its speed ${(100 * pace.slowShare).toFixed(1)} % of the time, at worst at 1/${(1 / pace.slowest).toFixed(0)}; while it kept its speed, 1 of 100 packets was late by ${ms(pace.lateness.p99Ns)}. `)
       + 'Run it again on an idle machine, as root (real-time priority), at a lower rate, or in virtual time (--machine uml --clock virtual).');
   }
   for (const { name, overflowed } of directions) if (overflowed > 0) invalid('wire-dropped', `link ${name}: its wire dropped ${overflowed} packets for want of room, so delay was not all it did; report it, or lower rate × delay`);
