@@ -98,6 +98,21 @@ describe('testbed replay', function () {
     }
   });
 
+  it('agrees in fq_codel, fq_pie and fq where sockets that time out take new hashes, and so other queues', async () => {
+    const traffic = '{ bulk: { kind: bulk, from: S[0], to: D[0], flows: 16, rtt: 10ms, cc: reno, tool: builtin } }';
+    const file = place.write('rehash.yaml', dumbbellText({ rate: '5mbit', traffic, measure: '{ warmup: 500ms, duration: 8s }', more: 'vary: { queue: [fq_codel, fq_pie, fq] }' }));
+    const ended = await place.testbed(['run', file, '--machine', 'uml', '--no-report', '--out', place.path('rehash')], { boundMs: 280_000 });
+    assert.equal(ended.code, 0, ended.stderr);
+    const moves = new Map<string, number>();
+    for (const { dir } of findRuns(place.path('rehash'))[0]!.runs) {
+      const [verdict] = (await replayRun(dir)).verdicts;
+      assert.ok(verdict?.verdict === 'agree' && verdict.outcome.kernelDrops > 100, JSON.stringify(verdict));
+      assert.ok(verdict.buckets?.from === 'hash');
+      moves.set(verdict.kind, verdict.buckets.moves!);
+    }
+    assert.ok(moves.size === 3 && moves.get('fq_codel')! > 10, JSON.stringify([...moves]));
+  });
+
   it('agrees in CAKE with hundreds of short flows, some of which are given a queue that was used before', async () => {
     const traffic = '{ bulk: { kind: bulk, from: S[0], to: D[0], flows: 3, rtt: 40ms, cc: cubic, tool: builtin }, short: { kind: short, from: S[0], to: D[0], rtt: 40ms, arrival: poisson(30/s), size: 60kB, tool: builtin } }';
     const file = place.write('used.yaml', dumbbellText({ rate: '40mbit', traffic, queue: '{ kind: cake, flows: true }', measure: '{ warmup: 500ms, duration: 9s }', more: 'tcp: { sysctls: { net.core.txrehash: 0 } }' }));

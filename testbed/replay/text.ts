@@ -30,6 +30,8 @@ function figures(verdict: JudgedVerdict): string[] {
 }
 
 const columns = 80;
+/** Queues that flows shared: more are only counted. */
+const mostNamed = 12;
 
 /** All verdicts as a table for the terminal (80 columns), then what is to be said of each. */
 export function replayText(results: readonly ReplayResult[]): string {
@@ -70,11 +72,12 @@ function remarksOn(result: ReplayResult, verdict: Verdict): string[] {
   if (own > 0) out.push(`${name}: ${own} packets left that were not seen to enter; they were left out`);
   for (const [tally, one] of tallies(verdict)) out.push(`${name}: by chance: ${count(Math.round(one.happened))} ${tallyWords[tally]} where ${count(Math.round(one.expected))} ± ${count(Math.round(zLimit * one.deviation))} are expected in ${count(Math.round(one.asked))} decisions`);
   if (verdict.buckets !== null) {
-    const { queues, collisions, strangers } = verdict.buckets;
-    out.push(`${name}: ${queues} queues${collisions.length === 0 ? '' : `; shared: ${collisions.map((flows) => flows.join(' + ')).join('; ')}`}${strangers === 0 ? '' : `; ${strangers} packets of unknown flows`}`);
+    const { from, queues, collisions, strangers, moves } = verdict.buckets;
+    const shared = collisions.length === 0 ? '' : collisions.length > mostNamed ? `; ${collisions.length} of them shared` : `; shared: ${collisions.map((flows) => flows.join(' + ')).join('; ')}`;
+    out.push(`${name}: ${queues} queues ${from === 'hash' ? 'as the hashes in the record say' : 'as the order of packets tells'}${shared}${moves === null || moves === 0 ? '' : `; ${count(moves)} times a flow took another hash`}${strangers === 0 ? '' : `; ${strangers} packets of unknown flows`}`);
   }
-  if (first !== null && verdict.buckets?.rehash) {
-    out.push(`${name}: a TCP socket that times out may have moved to another queue, which no record shows; to rule it out, run with tcp: { sysctls: { net.core.txrehash: 0 } }`);
+  if (first !== null && verdict.buckets?.from === 'order' && verdict.buckets.rehash) {
+    out.push(`${name}: a TCP socket that times out may have moved to another queue, which this record does not show; to rule it out, run it again (records now hold each packet's hash), or with tcp: { sysctls: { net.core.txrehash: 0 } }`);
   }
   if (first !== null) out.push(`${name}: first disagreement`, ...disagreementText(first));
   if (samples?.first) out.push(`${name}: first sample that differs: ${sampleText(samples.first)}`);
