@@ -26,6 +26,7 @@ interface Judged {
   /** The kernel's queue discipline. */
   readonly kind: string;
   readonly params: Readonly<Record<string, number | boolean | string>>;
+  readonly shaper: PlanDirection['shaper'];
   /** The discipline of aqm/ that was judged against it: mostly the same. */
   readonly judged: string;
 }
@@ -50,6 +51,8 @@ export type Verdict = NotJudged | JudgedVerdict;
 
 export interface ReplayResult {
   readonly run: string;
+  /** Name of the scenario. */
+  readonly scenario: string;
   readonly machine: string;
   readonly release: string | null;
   readonly verdicts: readonly Verdict[];
@@ -79,7 +82,7 @@ export async function replayRun(runDir: string, options: ReplayOptions = {}): Pr
   const verdicts: Verdict[] = [];
   for (const { link, direction } of wanted) verdicts.push(...await judgeDirection(runDir, run, plan, link, direction, options.aqms ?? ourAqms));
   const exitCode = verdicts.some(({ verdict }) => verdict === 'disagree') ? 1 : verdicts.some(({ verdict }) => verdict === 'not judged') ? 2 : 0;
-  const result: ReplayResult = { run: path.basename(path.resolve(runDir)), machine: run.machine, release: run.kernel?.release ?? null, verdicts, exitCode };
+  const result: ReplayResult = { run: path.basename(path.resolve(runDir)), scenario: plan.name, machine: run.machine, release: run.kernel?.release ?? null, verdicts, exitCode };
   if (options.keep !== false) writeJsonAtomically(path.join(runDir, replayName), result);
   return result;
 }
@@ -111,7 +114,7 @@ function unfit(run: RunJson, plan: Plan, direction: PlanDirection): string | nul
 
 async function judgeDirection(runDir: string, run: RunJson, plan: Plan, link: PlanLink, direction: PlanDirection, aqms: ReadonlyMap<string, AqmKind>): Promise<Verdict[]> {
   const { kind, params } = direction.queue!;
-  const base = { bottleneck: direction.name, kind, params };
+  const base = { bottleneck: direction.name, kind, params, shaper: direction.shaper };
   const not = (reason: string, judged = kind): Verdict[] => [{ ...base, judged, verdict: 'not judged', reason }];
   const reason = unfit(run, plan, direction);
   if (reason !== null) return not(reason);

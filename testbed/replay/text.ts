@@ -11,9 +11,9 @@ const count = (n: number): string => n.toString().replace(/\B(?=(\d{3})+$)/g, '\
 const seconds = (ns: number): string => `${(ns / 1e9).toFixed(6)} s`;
 
 /** Queue as a scenario would write it: `codel (target 2 ms)` is its parameters as validated, in ns and bytes. */
-function queueText({ kind, params }: Verdict): string {
+function queueText({ kind, params, shaper }: Verdict): string {
   const words = Object.entries(params).map(([key, value]) => `${key} ${value}`);
-  return words.length === 0 ? kind : `${kind} (${words.join(', ')})`;
+  return `${words.length === 0 ? kind : `${kind} (${words.join(', ')})`}${shaper === 'tbf' ? ' under TBF' : ''}`;
 }
 
 const tallyWords: Readonly<Record<TallyName, string>> = { signals: 'drops and marks', drops: 'drops instead of marks', matches: 'matches', turns: 'turns', reused: 'flows in a queue used before' };
@@ -53,14 +53,35 @@ export function replayText(results: readonly ReplayResult[]): string {
 }
 const kernelOf = (result: ReplayResult): string => result.release ?? result.machine;
 
+const titles = ['kernel', 'scenario', 'queue', 'judged', 'arrivals', 'drops', 'marks', 'different', 'undecidable', 'samples', 'chance', 'verdict'] as const;
+const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
+const head = [line(titles), line(titles.map(() => '---'))] as const;
+/** Cells that say what a row is of. */
+const identifying = 4;
+
+/** All verdicts as a table in Markdown. */
 export function replayMarkdown(results: readonly ReplayResult[]): string {
-  const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
-  const titles = ['kernel', 'queue', 'judged', 'arrivals', 'drops', 'marks', 'different', 'undecidable', 'samples', 'chance', 'verdict'];
-  return [line(titles), line(titles.map(() => '---')), ...results.flatMap((result) => result.verdicts.map((verdict) => line([
-    kernelOf(result), queueText(verdict), `${verdict.bottleneck}: ${verdict.judged}`,
+  return [...head, ...results.flatMap((result) => result.verdicts.map((verdict) => line([
+    kernelOf(result), result.scenario, queueText(verdict), `${verdict.bottleneck}: ${verdict.judged}`,
     ...(verdict.verdict === 'not judged' ? ['', '', '', '', '', '', ''] : [...figures(verdict), tallies(verdict).map(([name, tally]) => (name === 'signals' ? tallyText(tally) : `${tallyWords[name]} ${tallyText(tally)}`)).join('; ')]),
     verdict.verdict,
   ])))].join('\n');
+}
+
+/**
+ * Rows of `table` in place of those of `before` with the same kernel, scenario, queue and judge; the others stay. By scenario, kernel and queue.
+ * A table of other columns is no such table: `table` alone.
+ */
+export function mergedMarkdown(before: string, table: string): string {
+  const rowsOf = (text: string): (readonly [string, string])[] => text.split('\n').filter((row) => row.startsWith('| ') && !head.includes(row))
+    .map((row) => [row.split(' | ').slice(0, identifying).join(' | '), row]);
+  if (!before.includes(head[0])) return table;
+  const order = (row: string): string => {
+    const [kernel, scenario, queue, judged] = row.slice(2).split(' | ');
+    return [scenario, kernel, queue, judged].join(' | ');
+  };
+  const rows = [...new Map([...rowsOf(before), ...rowsOf(table)]).values()];
+  return [...head, ...rows.sort((a, b) => (order(a) < order(b) ? -1 : 1))].join('\n');
 }
 
 function remarksOn(result: ReplayResult, verdict: Verdict): string[] {
