@@ -8,7 +8,7 @@ import { findBuckets, type Buckets, type Sharing } from './buckets.js';
 import { agrees, differences, replayDecisions, type ReplayOutcome, type ReplayRequest, type SetKeys } from './decisions.js';
 import { readSharing } from './hashes.js';
 import type { JudgedKind } from './kinds.js';
-import { apart, findLateTicks, findTimer } from './timer.js';
+import { apart, findHiddenTicks, findLateTicks, findTimer } from './timer.js';
 
 /** More than this many in a run, and not one in a hundred thousand, are no matter of clock steps. */
 const mostUndecidable = (departures: number): number => Math.max(3, departures / 1e5);
@@ -94,7 +94,13 @@ export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise
     }
   }
   let lateTicks = 0;
-  if (timer !== null && outcome.samples?.first) {
+  if (timer?.column === null && outcome.first !== null) {
+    const late = await findHiddenTicks(outcome, given.source, timerNs!, timer.periodNs, (some) => replay({ lateTicks: some, stopAtFirst: true }));
+    if (late !== null) {
+      outcome = await replay({ lateTicks: late });
+      lateTicks = late.size;
+    }
+  } else if (timer !== null && outcome.samples?.first) {
     const late = await findLateTicks(outcome.samples.first, timerNs!, timer.periodNs, given.untilNs, async (some) => (await replay({ lateTicks: some })).samples?.first ?? null);
     if (late !== null) {
       outcome = await replay({ lateTicks: late });

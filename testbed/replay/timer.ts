@@ -13,6 +13,10 @@ const clockStep = 256;
  * retransmission) may send a packet that is stamped before the update and queued after it.
  */
 const BEFORE_ITS_INSTANT = -1;
+/** An update and an event so close may be in either order: interrupts of one instant, each of which reads the clock a few times. */
+const instantNs = 2_000, justAfterNs = 600;
+/** Such updates looked back on from a disagreement, and found in all. */
+const furthestTicks = 40, mostHiddenTicks = 8;
 /** Traffic that a candidate is tried with, ns. */
 const triedNs = 3e9;
 
@@ -121,4 +125,48 @@ export async function findLateTicks(first: SampleDifference, timerNs: number, pe
     left = next;
   }
   return left === null ? late : null;
+}
+
+/**
+ * The same for a probability that is in no sample (fq_pie): it is added up over hundreds of packets of a flow before it decides, so an update in the wrong place shows only
+ * seconds later. Of the updates with an event of the flow that disagrees in their instant, latest first, those with which the replay goes on further; null when that does
+ * not bring it to its end.
+ */
+export async function findHiddenTicks(outcome: ReplayOutcome, source: Record['source'], timerNs: number, periodNs: number, replay: (late: ReadonlyMap<number, number>) => Promise<ReplayOutcome>): Promise<ReadonlyMap<number, number> | null> {
+  const late = new Map<number, number>();
+  let left = outcome;
+  while (left.first !== null && late.size < mostHiddenTicks) {
+    const { after, tNs, kernel, ours } = left.first;
+    const flows = new Set([kernel, ours].flatMap((packet) => (packet === null ? [] : [packet.flow])));
+    let next: ReplayOutcome | null = null;
+    for (const [tick, events] of await closeTicks(source, flows, timerNs, periodNs, tNs)) {
+      if (late.has(tick)) continue;
+      const tried = await replay(new Map([...late, [tick, events]]));
+      if ((tried.first?.after ?? Infinity) <= after) continue;
+      late.set(tick, events);
+      next = tried;
+      break;
+    }
+    if (next === null) return null;
+    left = next;
+  }
+  return left.first === null ? late : null;
+}
+
+/** Updates before `untilNs` with an event of one of `flows` in their instant, and after how many events they would then come; the latest first. */
+async function closeTicks(source: Record['source'], flows: ReadonlySet<number>, timerNs: number, periodNs: number, untilNs: number): Promise<readonly (readonly [number, number])[]> {
+  const found: (readonly [number, number])[] = [];
+  let current = -1, events = 0;
+  for await (const { count, t, flow } of source.chunks()) {
+    for (let i = 0; i < count; i++) {
+      if (t[i]! > untilNs) return found.reverse().slice(0, furthestTicks);
+      const tick = Math.round((t[i]! - timerNs) / periodNs);
+      const since = t[i]! - (timerNs + tick * periodNs);
+      if (since < -instantNs || since > justAfterNs) continue;
+      if (tick !== current) [current, events] = [tick, 0];
+      if (since >= 0) events++;
+      if (flows.has(flow[i]!)) found.push([tick, since < 0 ? BEFORE_ITS_INSTANT : events]);
+    }
+  }
+  return found.reverse().slice(0, furthestTicks);
 }
