@@ -17,6 +17,8 @@ const BEFORE_ITS_INSTANT = -1;
 const instantNs = 2_000, justAfterNs = 600;
 /** Such updates looked back on from a disagreement, and found in all. */
 const furthestTicks = 40, mostHiddenTicks = 8;
+/** By how much a probability differs for 256 ns of the delay that one update saw, some times over. */
+const finest = 1e-5;
 /** Traffic that a candidate is tried with, ns. */
 const triedNs = 3e9;
 
@@ -82,8 +84,8 @@ async function bracketed(replay: Replay, timer: Timer, { samples, rateBps }: Rec
   const [low, high] = [lows.sort((a, b) => b - a)[rank]!, highs.sort((a, b) => a - b)[rank]!];
   if (low >= high) return null;
   const back = Math.ceil((low - begin) / periodNs) * periodNs;
-  if (timer.rises) return bisected(replay, name!, low - back, high - back, begin + triedNs / 5);
   const step = Math.max(clockStep, (1514 * 8e9) / (rateBps ?? 1e9) / 4);
+  if (timer.rises) return risen(replay, name!, low - back, high - back, step, begin + triedNs / 5);
   let best = NaN, least = Infinity;
   // From 512 ns before the latest it can have been: a sample is seldom asked for later than that after its time.
   for (let candidate = high - 2 * clockStep; candidate > low; candidate -= step) {
@@ -91,6 +93,27 @@ async function bracketed(replay: Replay, timer: Timer, { samples, rateBps }: Rec
     const now = differences(await replay(firstNs, begin + triedNs));
     if (now < least) [best, least] = [firstNs, now];
     if (now === 0) break;
+  }
+  return best;
+}
+
+/**
+ * The delay that an update saw rises with its time between two departures only, and falls at each, so several times fit one sample: those with which the fewest of the first
+ * samples differ, at steps of a part of a packet's time, are halved each for itself.
+ */
+async function risen(replay: Replay, column: string, low: number, high: number, step: number, untilNs: number): Promise<number> {
+  const differing = async (firstNs: number, tolerance?: number): Promise<number> => (await replay(Math.round(firstNs), untilNs, tolerance)).samples?.different ?? 0;
+  let least = Infinity, candidates: number[] = [];
+  for (let at = low + step / 2; at < high; at += step) {
+    const now = await differing(at);
+    if (now < least) [least, candidates] = [now, []];
+    if (now === least) candidates.push(at);
+  }
+  let best = (low + high) / 2, fewest = Infinity;
+  for (const at of candidates) {
+    const found = await bisected(replay, column, Math.max(low, at - step), Math.min(high, at + step), untilNs);
+    const now = await differing(found, finest);
+    if (now < fewest) [best, fewest] = [found, now];
   }
   return best;
 }
