@@ -58,7 +58,9 @@ export interface Chance {
   matches(packet: QueuedPacket, probability: number, possible: boolean): boolean;
   /** May this waiting packet be one that goes? */
   victim(packet: QueuedPacket): boolean;
-  /** Was this flow's queue over target before, with another flow in it (CAKE)? If so `packet` gets no signal yet. @param hidden it would not show */
+  /** Flow keys are the kernel's own hashes, so each packet is in the queue that it was in there. */
+  readonly placed: boolean;
+  /** Was this flow's queue over target before, with another flow in it (CAKE)? If so `packet` gets no signal yet. Not asked where queues are known (`placed`). @param hidden it would not show */
   reused(packet: QueuedPacket, probability: number, hidden: boolean): boolean;
   /** A flow's quantum was rounded at random (CAKE): to one byte more than was counted, with this probability. `afresh`: its first. */
   rounded(flow: object, probability: number, afresh: boolean): void;

@@ -110,7 +110,7 @@ export class CobaltVars {
     } else {
       this.dropping = false;
     }
-    if (chance !== undefined && this.firstOverNs !== null && due && this.dropping) {
+    if (chance?.placed === false && this.firstOverNs !== null && due && this.dropping) {
       if (chance.reused(packet, triedShare, last && packet.ecn === 0)) {
         this.recInvSqrt = EXACT_ROOTS[1];
         this.dropNextNs = this.after(this.firstOverNs, params);

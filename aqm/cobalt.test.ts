@@ -135,7 +135,7 @@ describe('COBALT', () => {
       const asked: number[] = [];
       // One packet in time first, as every queue begins with.
       assert.equal(vars.shouldDrop(packet({ enqueueNs: 999e6 }), params, 0, 999e6, () => 0), false);
-      const chance = reused === undefined ? undefined : { signals: unasked, drops: unasked, matches: unasked, victim: unasked, rounded: unasked, usedUp: unasked, reused: (_: unknown, share: number) => { asked.push(share); return reused; } };
+      const chance = reused === undefined ? undefined : { signals: unasked, drops: unasked, matches: unasked, victim: unasked, placed: false, rounded: unasked, usedUp: unasked, reused: (_: unknown, share: number) => { asked.push(share); return reused; } };
       for (let now = 1000; ; now++) {
         if (!vars.shouldDrop(packet({ enqueueNs: (now - 10) * 1e6 }), params, 0, now * 1e6, () => 0, chance, false, 0.25)) continue;
         assert.deepEqual(asked, reused === undefined ? [] : [0.25]);

@@ -21,7 +21,7 @@ import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { setCe } from './ecn.js';
 import { FlowList, type ListedFlow } from './flow-list.js';
-import { jiffiesNs, timeoutNs } from './jiffies.js';
+import { jiffiesNs, oddJiffiesNs, timeoutNs } from './jiffies.js';
 import { PacketFifo } from './packet-fifo.js';
 import { flag, number, type Params } from './params.js';
 import { bandOfDscp } from './priority.js';
@@ -46,6 +46,7 @@ class Flow implements ListedFlow<Flow> {
   timeNextNs = 0;
   /** Among flows throttled until the same time, the first comes first. */
   order = 0;
+  /** @param emptiedNs f->age: in odd jiffies, so of two emptied 10 ms apart one may have to wait a jiffy longer for its quantum */
   constructor(public credit: number, public emptiedNs: number) {}
 
   /** flow_queue_add() */
@@ -213,7 +214,7 @@ class Fq extends Discipline {
       const key = packet.edtNs > 0 ? (packet.flowHash >>> 0) + 2 ** 32 : (packet.flowHash & settings.orphanMask) >>> 0;
       let flow = this.flows.get(key);
       if (flow === undefined) {
-        flow = new Flow(settings.initialQuantum, jiffiesNs(nowNs));
+        flow = new Flow(settings.initialQuantum, oddJiffiesNs(nowNs));
         this.flows.set(key, flow);
       }
       if (flow.packets >= settings.flowLimit) {
@@ -288,7 +289,7 @@ class Fq extends Discipline {
       if (packet === null) {
         list.shift();
         if (list === band.newFlows) this.bands[flow.band]!.oldFlows.add(flow);
-        else flow.emptiedNs = jiffiesNs(nowNs);
+        else flow.emptiedNs = oddJiffiesNs(nowNs);
         continue;
       }
       const timeNextNs = Math.max(timeToSend(packet), flow.timeNextNs);

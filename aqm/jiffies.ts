@@ -14,5 +14,7 @@ export const timerNs = (periodNs: number): number => (Math.ceil(periodNs / JIFFY
 
 /** The time as `jiffies` shows it, ns. */
 export const jiffiesNs = (nowNs: number): number => nowNs - (nowNs % JIFFY_NS);
+/** The same as an odd number of jiffies (jiffies | 1): what shares its place with a pointer, as the age of fq's flows. */
+export const oddJiffiesNs = (nowNs: number): number => (Math.floor(nowNs / JIFFY_NS) % 2 === 0 ? jiffiesNs(nowNs) + JIFFY_NS : jiffiesNs(nowNs));
 /** A timeout as usecs_to_jiffies() and msecs_to_jiffies() round it, ns. */
 export const timeoutNs = (ns: number): number => Math.ceil(ns / JIFFY_NS) * JIFFY_NS;

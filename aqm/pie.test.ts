@@ -84,6 +84,7 @@ function watched(): Chance & { faced: number } {
   const never = (): never => assert.fail('PIE decides nothing else by chance');
   return {
     faced: NaN,
+    placed: false,
     signals(_, probability) {
       this.faced = probability;
       return random() < probability * 2 ** 32;

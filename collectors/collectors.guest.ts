@@ -96,7 +96,7 @@ interface Phase {
   /** How long the loop goes on after the window, ns. */
   readonly drainNs?: number;
 }
-interface Capture { place: number; t: number; key: string; size: number; flow: number; direction: number; leaving: boolean; ecn: number; forward: number }
+interface Capture { place: number; t: number; key: string; size: number; flow: number; direction: number; leaving: boolean; ecn: number; forward: number; /** Absent where no queue of the router hashes. */ hash: number | undefined }
 interface PhaseResult {
   readonly findings: readonly { level: string; rule: string; message: string }[];
   readonly records: Readonly<Record<string, readonly Readonly<Record<string, number>>[]>>;
@@ -189,7 +189,7 @@ function rows(path: string): Record<string, number>[] {
   return out;
 }
 const captures = (result: PhaseResult, node = 'R1'): Capture[] => (result.records[`captures-${node}.rec`] ?? []).map((row, place) => ({
-  place, t: row['t']!, key: `${row['key_hi']}:${row['key_lo']}`, size: row['size']!, flow: row['flow']!, direction: row['direction']!, leaving: row['leaving'] === 1, ecn: row['ecn']!, forward: row['forward']!,
+  place, t: row['t']!, key: `${row['key_hi']}:${row['key_lo']}`, size: row['size']!, flow: row['flow']!, direction: row['direction']!, leaving: row['leaving'] === 1, ecn: row['ecn']!, forward: row['forward']!, hash: row['hash'],
 }));
 
 /** Arrivals paired with departures by key, in order. */
@@ -318,6 +318,22 @@ for (const queueWords of ['codel ecn', 'red limit 1000000 min 15000 max 45000 av
     begin: (context) => { cbr(context, 2e8, 4e5, 500, 1000, 1, 6); },
   });
   out['ipv6'] = { findings: result.findings, ...balance(result), ecn: [...new Set(captures(result).map(({ ecn }) => ecn))], sizes: [...new Set(captures(result).map(({ size }) => size))] };
+}
+{
+  let said = '';
+  const result = phase({
+    rateBps: 10e6, queue: 'fq_codel', durationNs: 1e9, flows: [{}, { transport: 'tcp' }], collectors: [packets],
+    begin: (context) => {
+      cbr(context, 2e8, 4e5, 2000, 1000);
+      iperf(context, 1);
+      context.loop.at(8e8, () => { said = run('tc', '-n', 'R1', 'class', 'show', 'dev', 'bl'); });
+    },
+  });
+  const { pairs } = pair(captures(result));
+  out['hashes'] = {
+    findings: result.findings, text: said, flows: pairs.filter(({ arrival }) => arrival.forward === 1).map(({ arrival }) => [arrival.flow, arrival.hash]),
+    changed: pairs.filter(({ arrival, departure }) => departure && departure.hash !== arrival.hash).length,
+  };
 }
 fs.writeSync(1, `${JSON.stringify(out)}\n`);
 process.exit(0);

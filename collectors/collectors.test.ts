@@ -1,6 +1,7 @@
 /** The collectors against a real kernel in virtual time: one guest runs every phase (collectors.guest.ts), the tests judge what it recorded. */
 
 import assert from 'node:assert/strict';
+import { scaleHash } from '../aqm/integer.js';
 import { guestResult, needsGuest } from '../testbed/testing/guest.js';
 import { none } from '../testbed/records/record-file.js';
 
@@ -20,6 +21,7 @@ interface Phases {
   readonly 'cbr-htb': Cbr; readonly 'cbr-tbf': Cbr; readonly codel: Marks; readonly red: Marks; readonly bulk: Bulk;
   readonly 'small-ring': Balance; readonly superpacket: { readonly findings: readonly Finding[] };
   readonly probes: Probes; readonly lossy: Probes; readonly ipv6: Balance & { readonly ecn: readonly number[]; readonly sizes: readonly number[] };
+  readonly hashes: { readonly findings: readonly Finding[]; readonly text: string; readonly flows: readonly (readonly [number, number])[]; readonly changed: number };
 }
 
 /** A virtual clock of 256 ns resolution that each reading moves on by as much (arch/um/kernel/time.c, timer_read). */
@@ -107,6 +109,18 @@ describe('Collectors in a guest', function () {
       });
     });
   }
+
+  it('records the hash by which fq_codel chooses the queue: of a TCP socket its own, else one of addresses and ports', () => {
+    const { findings, text, flows, changed } = phases.hashes;
+    assert.deepEqual(findings, []);
+    assert.equal(changed, 0, 'a packet has one hash, entering and leaving');
+    const hashes = [0, 1].map((flow) => [...new Set(flows.filter(([of]) => of === flow).map(([, hash]) => hash))]);
+    assert.deepEqual(hashes.map(({ length }) => length), [1, 1], JSON.stringify(hashes));
+    // A queue that is listed shows as a class whose minor is one more than the queue's number (fq_codel_walk).
+    const active = [...text.matchAll(/fq_codel 10:([0-9a-f]+)/g)].map(([, minor]) => parseInt(minor!, 16) - 1);
+    for (const [hash] of hashes) assert.ok(active.includes(scaleHash(hash!, 1024)), `queue ${scaleHash(hash!, 1024)} is none of ${active.join(', ')}`);
+    assert.ok(active.length <= 3, 'and hardly another'); // iperf3's control connection
+  });
 
   for (const kind of ['codel', 'red'] as const) {
     it(`finds the marks of ${kind} from the ECN bits, as many as the queue discipline counts`, () => {

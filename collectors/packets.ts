@@ -11,9 +11,10 @@
 import * as fs from 'node:fs';
 import type { AgentContext, BottleneckQueues, Collector, Timer } from '../testbed/agent/context.js';
 import { CLOCK_REALTIME, clockNsBig } from '../testbed/linux/libc.js';
+import { qdiscs } from '../testbed/qdiscs/registry.js';
 import { PacketRing, packetFilter } from '../testbed/linux/packet-ring.js';
 import type { PacketVisit } from '../testbed/linux/packet-ring.js';
-import { captureFields } from '../testbed/records/raw.js';
+import { captureFields, captureHashField } from '../testbed/records/raw.js';
 import type { CaptureDictionary } from '../testbed/records/raw.js';
 import { RecordWriter } from '../testbed/records/record-file.js';
 import { PacketReader, elsewhere } from './packet-reader.js';
@@ -49,6 +50,8 @@ class RouterCapture {
   private readonly startNanoseconds: number;
   private readonly ifindexes: Int32Array;
   private readonly mtuBytes: number;
+  /** Records hold each packet's hash: one of the queues chooses by it. Only replay asks for it, and that judges virtual time alone. */
+  private readonly hashed: boolean;
   private superpackets = 0;
   private largest = 0;
   private unreadable = 0;
@@ -66,11 +69,12 @@ class RouterCapture {
     this.ifindexes = Int32Array.from(places, ({ ifindex }) => ifindex);
     // Any link of this router: a superpacket is far larger than each.
     this.mtuBytes = Math.max(...plan.links.filter(({ a, b }) => a.node === node || b.node === node).map((link) => link.mtuBytes));
+    this.hashed = context.clock === 'virtual' && bottlenecks.some(({ direction: { queue } }) => queue?.in === 'kernel' && qdiscs.get(queue.kind)?.hashes === true);
     // Nothing that enters by the only bottleneck's device goes back out by it; with several, each may lead to another.
     const entering = { interfaces: places.length === 1 ? [places[0]!.ifindex] : [], negated: true };
     const blocks = Math.max(2, Math.ceil((options.ringBytes ?? ringBytes(bottlenecks)) / blockBytes));
-    this.ring = context.inNode(node, () => new PacketRing(packetFilter([...this.ifindexes], entering), blocks, blockBytes, retireMs));
-    this.writer = new RecordWriter(context.raw(`captures-${node}.rec`), 'captures', {}, captureFields);
+    this.ring = context.inNode(node, () => new PacketRing(packetFilter([...this.ifindexes], entering), blocks, blockBytes, retireMs, this.hashed));
+    this.writer = new RecordWriter(context.raw(`captures-${node}.rec`), 'captures', {}, this.hashed ? [...captureFields, captureHashField] : captureFields);
     this.writeDictionary(0);
     this.schedule(0);
   }
@@ -85,7 +89,7 @@ class RouterCapture {
     });
   }
 
-  private readonly visit: PacketVisit = (view, at, snapped, length, seconds, nanoseconds, protocol, ifindex, outgoing) => {
+  private readonly visit: PacketVisit = (view, at, snapped, length, seconds, nanoseconds, protocol, ifindex, outgoing, hash) => {
     const { reader } = this;
     if (!reader.read(view, at, snapped, length, protocol)) {
       this.unreadable++;
@@ -115,6 +119,7 @@ class RouterCapture {
     out.setUint8(row + 25, outgoing ? 1 : 0);
     out.setUint8(row + 26, reader.ecn);
     out.setUint8(row + 27, reader.forward);
+    if (this.hashed) out.setInt32(row + 28, hash, true);
   };
 
   flush(): void {

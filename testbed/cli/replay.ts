@@ -4,7 +4,7 @@ import * as fs from 'node:fs';
 import { Option, type Command } from 'commander';
 import { UserError } from '../errors.js';
 import { replayRun, type ReplayResult } from '../replay/replay.js';
-import { replayMarkdown, replayText } from '../replay/text.js';
+import { mergedMarkdown, replayMarkdown, replayText } from '../replay/text.js';
 import { resolveRun, defaultResults } from './runs.js';
 
 interface Options { readonly out: string; readonly bottleneck?: string; readonly format: 'text' | 'json' | 'markdown'; readonly json?: true; readonly update?: string }
@@ -18,7 +18,7 @@ export function register(program: Command): void {
     .option('--out <dir>', 'folder of the runs', defaultResults)
     .addOption(new Option('--format <format>', 'text, json or markdown').choices(['text', 'json', 'markdown']).default('text'))
     .option('--json', 'the same as --format json')
-    .option('--update <page>', 'write the table into a Markdown page, between its marks')
+    .option('--update <page>', 'write the table into a Markdown page, between its marks; rows of other runs stay')
     .action(async (names: string[], options: Options) => { process.exitCode = await replay(names, options); });
 }
 
@@ -42,5 +42,5 @@ function updatePage(page: string, table: string): void {
   const text = fs.existsSync(page) ? fs.readFileSync(page, 'utf8') : '';
   const [from, to] = [text.indexOf(begin), text.indexOf(end)];
   if (from < 0 || to < from) throw new UserError(`${page}: there is no place for the table; put these two lines where it shall go:\n${begin}\n${end}`, 2);
-  fs.writeFileSync(page, `${text.slice(0, from + begin.length)}\n\n${table}\n\n${text.slice(to)}`);
+  fs.writeFileSync(page, `${text.slice(0, from + begin.length)}\n\n${mergedMarkdown(text.slice(from, to), table)}\n\n${text.slice(to)}`);
 }

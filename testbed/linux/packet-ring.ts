@@ -16,6 +16,7 @@ const PACKET_RX_RING = 5;
 const PACKET_STATISTICS = 6;
 const PACKET_VERSION = 10;
 const TPACKET_V3 = 2;
+const TP_FT_REQ_FILL_RXHASH = 1;
 const SOL_SOCKET = 1;
 const SO_ATTACH_FILTER = 26;
 const TP_STATUS_USER = 1;
@@ -27,7 +28,7 @@ export const PACKET_OUTGOING = 4;
 const BLOCK_STATUS = 8;
 const BLOCK_PACKETS = 12;
 const BLOCK_FIRST = 16;
-const [NEXT, SECONDS, NANOSECONDS, SNAPPED, LENGTH, NETWORK] = [0, 4, 8, 12, 16, 26] as const;
+const [NEXT, SECONDS, NANOSECONDS, SNAPPED, LENGTH, NETWORK, HASH] = [0, 4, 8, 12, 16, 26, 28] as const;
 const [PROTOCOL, INTERFACE, KIND] = [50, 52, 58] as const;
 
 /** One instruction of classic BPF: struct sock_filter (linux/filter.h). */
@@ -94,10 +95,10 @@ export function packetFilter(leaving: readonly number[], entering: { readonly in
   return out;
 }
 
-/** What is called for each packet: all offsets into the ring's own memory. Packets that are longer than what was kept have `snapped` < `length`. */
+/** What is called for each packet: all offsets into the ring's own memory. Packets that are longer than what was kept have `snapped` < `length`. `hash`: int32, to be taken as uint32; 0 unless asked for. */
 export type PacketVisit = (
   view: DataView, at: number, snapped: number, length: number,
-  seconds: number, nanoseconds: number, protocol: number, ifindex: number, outgoing: boolean,
+  seconds: number, nanoseconds: number, protocol: number, ifindex: number, outgoing: boolean, hash: number,
 ) => void;
 
 export class PacketRing {
@@ -114,9 +115,11 @@ export class PacketRing {
    * Opens it in the network namespace this thread is in and starts capturing. Blocks × blockBytes of memory are locked.
    * @param blockBytes a power of two, at least a page
    * @param retireMs a block that is not full is handed over after this long; a timer of the kernel's
+   * @param hash packets come with skb_get_hash(): the sending socket's txhash where it has one, else a hash of addresses, protocol and ports under a
+   *   secret of the kernel's. It is made once a packet and stays with it, so whoever asks next (fq_codel) is given the same.
    * @throws SystemError (EPERM without CAP_NET_RAW, ENOMEM)
    */
-  constructor(filter: readonly Instruction[], readonly blocks: number, readonly blockBytes: number, retireMs: number) {
+  constructor(filter: readonly Instruction[], readonly blocks: number, readonly blockBytes: number, retireMs: number, hash = false) {
     this.fd = socket(AF_PACKET, SOCK_DGRAM_CLOEXEC, 0);
     try {
       const version = stable(4);
@@ -128,6 +131,7 @@ export class PacketRing {
       request.writeUInt32LE(2048, 8); // frame size: only its count is checked in version 3
       request.writeUInt32LE((blockBytes / 2048) * blocks, 12);
       request.writeUInt32LE(retireMs, 16);
+      if (hash) request.writeUInt32LE(TP_FT_REQ_FILL_RXHASH, 24);
       setsockoptBytes(this.fd, SOL_PACKET, PACKET_RX_RING, request, 28);
       const memory = mmapShared(this.fd, blocks * blockBytes);
       // Children are started while rings are mapped. UML 6.12 loses count of the ring's pages when they are copied
@@ -194,7 +198,7 @@ export class PacketRing {
       visit(
         view, at + view.getUint16(at + NETWORK, true), view.getUint32(at + SNAPPED, true), view.getUint32(at + LENGTH, true),
         view.getUint32(at + SECONDS, true), view.getUint32(at + NANOSECONDS, true),
-        view.getUint16(at + PROTOCOL), view.getUint32(at + INTERFACE, true), view.getUint8(at + KIND) === PACKET_OUTGOING,
+        view.getUint16(at + PROTOCOL), view.getUint32(at + INTERFACE, true), view.getUint8(at + KIND) === PACKET_OUTGOING, view.getInt32(at + HASH, true),
       );
       at += view.getUint32(at + NEXT, true);
     }

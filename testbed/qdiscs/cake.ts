@@ -80,6 +80,7 @@ const valueKeys = {
 
 export const cake: Qdisc = {
   kind: 'cake',
+  hashes: true,
   schema: z.strictObject({ ...valueKeys, ...Object.fromEntries(bareWords.map((word) => [word, z.boolean().optional()])) }).superRefine((given, context) => {
     const params = given as Record<string, unknown>;
     for (const words of choices) {

@@ -31,6 +31,7 @@ const zRate32 = zRate.refine((bps) => bps / 8 < 2 ** 32, { error: 'expected a ra
 
 export const fq: Qdisc = {
   kind: 'fq',
+  hashes: true,
   schema: z.strictObject({
     limit: zPackets.optional(), flow_limit: zPackets.optional(), quantum: zBytes.optional(), initial_quantum: zBytes.optional(), maxrate: zRate32.optional(),
     buckets: zCount(2, 262144).optional(), pacing: z.boolean().optional(), refill_delay: zTime.optional(), low_rate_threshold: zRate32.optional(),

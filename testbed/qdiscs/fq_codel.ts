@@ -33,6 +33,7 @@ function selectorOf(params: QueueParams): [value: number, mask: number] | undefi
 
 export const fqCodel: Qdisc = {
   kind: 'fq_codel',
+  hashes: true,
   fixed: ['flows'], // fq_codel_change
   schema: targetBelowInterval(positiveTimes(z.strictObject({
     limit: zPackets.optional(), flows: zCount(1, 65536).optional(), target: zTime.optional(), interval: zTime.optional(), quantum: zBytes.optional(),

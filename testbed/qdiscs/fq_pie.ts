@@ -27,6 +27,7 @@ const parameters: readonly Parameter[] = [
 
 export const fqPie: Qdisc = {
   kind: 'fq_pie',
+  hashes: true,
   fixed: ['flows'], // fq_pie_change
   nested: true,
   schema: positiveTimes(z.strictObject({

@@ -33,6 +33,8 @@ export interface Qdisc {
   encode(params: QueueParams, context: QdiscContext): Buffer;
   /** The kernel changes none of its parameters while it runs. */
   readonly unchangeable?: true;
+  /** It chooses a packet's queue by skb_get_hash(), which packet records then hold. Not: with a perturbation of its own (sfq, hhf, sfb) or by a filter (drr). */
+  readonly hashes?: true;
   /** Parameters the kernel takes only when the qdisc is made; a change that names them is refused. */
   readonly fixed?: readonly string[];
   /** TCA_OPTIONS carries NLA_F_NESTED: the newer qdiscs insist on it. */

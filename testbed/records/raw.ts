@@ -5,7 +5,7 @@
  *   raw/agent.jsonl              one Finding or Progress a line (below), appended as it happens
  *   raw/flows.jsonl              a FlowRow a line, when a flow ends; the unfinished ones at the end of the run. The last line for an id counts.
  *   raw/queue-<direction>.rec    record file, table `queue`, constants { bottleneck }, fields queueFields + AQM state (f64 each)
- *   raw/captures-<router>.rec    kernel engine: record file, table `captures`, fields captureFields; dictionary in raw/captures-<router>.json
+ *   raw/captures-<router>.rec    kernel engine: record file, table `captures`, fields captureFields (+ captureHashField); dictionary in raw/captures-<router>.json
  *   raw/packets-<direction>.rec  simulator and daemon: record file, table `packets`, constants { bottleneck }, fields packetFields
  *   raw/probes.rec               record file, table `probes`, fields probeFields
  *   raw/sockets.rec              record file, table `sockets`, fields socketFields
@@ -20,7 +20,7 @@ export const queueFields: readonly Field[] = [
   { name: 'sent_bytes', type: 'f64' }, { name: 'sent_packets', type: 'f64' }, { name: 'drops', type: 'f64' }, { name: 'marks', type: 'f64' },
 ];
 
-/** A packet seen entering or leaving a router: 32 bytes. */
+/** A packet seen entering or leaving a router: 28 bytes. */
 export const captureFields: readonly Field[] = [
   { name: 't', type: 'f64' },
   /** 64-bit hash of the fields that forwarding does not change (so not TTL, IP checksum, ECN bits). */
@@ -38,6 +38,10 @@ export const captureFields: readonly Field[] = [
   /** 1 = the flow's data direction, 0 = ACKs or replies. */
   { name: 'forward', type: 'u8' },
 ];
+/**
+ * skb_get_hash(): what fq_codel and others choose a queue by. In virtual time, at routers with such a queue; records without it are read all the same.
+ */
+export const captureHashField: Field = { name: 'hash', type: 'u32' };
 export interface CaptureDictionary { readonly directions: readonly string[]; /** Packets the ring lost (tpacket statistics): more than 0 makes packet records incomplete and the run invalid. */ readonly lost: number }
 
 /** 0: not dropped, or not told why; else one more than the index into `dropReasons`. Records of before it existed are read without it. */

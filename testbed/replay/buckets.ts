@@ -1,6 +1,6 @@
 /**
- * Which flows share a queue of a flow-queueing discipline. Linux's hash of a packet is keyed with a secret that no one
- * outside the kernel sees, so the map is taken from the record: inside one queue packets leave in the order they came.
+ * Which flows share a queue of a flow-queueing discipline whose hash the record does not hold (hashes.ts reads those that it does): it is keyed with a
+ * secret that no one outside the kernel sees. The map is taken from the order of packets: inside one queue packets leave in the order they came.
  * A packet that leaves while an earlier one of another flow still waits (and leaves later) shows that the two flows have
  * queues of their own. Two flows share one that never showed it although they met often, or although one of them had at
  * least once come in behind far more bytes of the other than fair turns would have let go first.
@@ -18,7 +18,23 @@ const farMoreBytes = 3 * 1514;
 /** Flows told apart; beyond, all are taken to have queues of their own. */
 const mostFlows = 2048;
 
-export class Buckets {
+/** How flows were spread over queues. */
+export interface Sharing {
+  /** `hash`: each packet's is in the record. `order`: found from the order in which packets left. */
+  readonly from: 'hash' | 'order';
+  readonly queues: number;
+  /** Flows that shared a queue with another, at one time or another. */
+  readonly collisions: readonly (readonly string[])[];
+  /** Packets of no flow of the plan. */
+  readonly strangers: number;
+  /** Times that a flow took another hash; of `order` they are not known. */
+  readonly moves: number | null;
+}
+
+export class Buckets implements Sharing {
+  readonly from = 'order';
+  readonly moves = null;
+
   private constructor(
     private readonly index: ReadonlyMap<number, number>, private readonly bucket: Int32Array, private readonly apart: Uint8Array, private readonly met: Float64Array,
     /** Packets of no flow of the plan (ARP, tools' control connections): their queue is not known. */
@@ -66,7 +82,8 @@ export class Buckets {
   }
 }
 
-const identity = (flow: number, forward: number): number => flow * 2 + forward;
+/** Of a flow's packets in one direction. */
+export const identity = (flow: number, forward: number): number => flow * 2 + forward;
 
 /** @param untilNs events after it are not looked at */
 export async function findBuckets(source: EventSource, untilNs: number): Promise<Buckets> {
@@ -159,7 +176,7 @@ function join(bucket: Int32Array, apart: Uint8Array, meetings: Float64Array): vo
   }
 }
 
-function nameOf(id: number): string {
+export function nameOf(id: number): string {
   const flow = Math.floor(id / 2);
   return `${flow < 0 ? `probe ${-1 - flow}` : `flow ${flow}`}${id % 2 === 0 ? ' (acknowledgements)' : ''}`;
 }

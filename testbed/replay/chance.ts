@@ -119,7 +119,7 @@ export class KernelChance implements Chance {
    */
   constructor(
     private readonly fates: KernelFates, scale: number, private readonly samples: QueueSamples | null, private readonly own: (column: string) => number,
-    private readonly otherwise: ReadonlySet<number> = new Set(),
+    private readonly otherwise: ReadonlySet<number> = new Set(), readonly placed = false,
   ) {
     this.counters = { signals: new Counter(scale), drops: new Counter(1), matches: new Counter(1), turns: new Counter(1), reused: new Counter(1) };
     this.matchedAt = samples?.columns.indexOf('matched') ?? -1;

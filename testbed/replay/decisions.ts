@@ -27,7 +27,7 @@ const [WE_SENT, WE_DROPPED, WE_MARKED, KERNEL_SENT, KERNEL_MARKED] = [1, 2, 4, 8
 /** Our clock at run time 0. Far from 0, as the kernel's is: its u32 times are then never taken for "not set". Whole units of 64 ns, of 1024 ns and of jiffies. */
 const origin = 108 * 80e6;
 
-/** Sets a packet's flow and host keys. */
+/** Sets a packet's flow and host keys. The flow key is the hash in the record before, where there is one. */
 export type SetKeys = (packet: ReplayPacket) => void;
 
 export interface ReplayRequest {
@@ -38,6 +38,8 @@ export interface ReplayRequest {
   readonly rateBps: number | null;
   readonly overheadBytes: number;
   readonly keys: SetKeys | null;
+  /** Flow keys are the hashes that the kernel chose queues by. */
+  readonly placed: boolean;
   /** The queue is under TBF and cannot show a packet without taking it out. */
   readonly peeked: boolean;
   /** The kernel's decisions where chance decides, and the scale of probabilities; null: none is made by chance. */
@@ -100,7 +102,7 @@ export async function replayDecisions(request: ReplayRequest): Promise<ReplayOut
     queue.readState(state, nowNs);
     return state[kind.state.indexOf(column)]!;
   };
-  const chance = request.chance === null ? undefined : new KernelChance(request.chance.fates, request.chance.scale, request.samples, own, request.otherwise);
+  const chance = request.chance === null ? undefined : new KernelChance(request.chance.fates, request.chance.scale, request.samples, own, request.otherwise, request.placed);
   const context: AqmContext = {
     chance,
     randomU32: () => {
@@ -156,6 +158,7 @@ export async function replayDecisions(request: ReplayRequest): Promise<ReplayOut
         packet.forward = chunk.forward[i] === 1;
         packet.ecn = ecn;
         packet.tNs = tNs;
+        packet.flowHash = chunk.hash === null ? 0 : chunk.hash[i]!;
         request.keys?.(packet);
         arrivals.push(packet);
         pending.push(lo, hi, packet.seq);

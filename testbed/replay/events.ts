@@ -11,7 +11,7 @@
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { openDatabase, sqlPath, sqlText } from '../records/database.js';
-import type { CaptureDictionary } from '../records/raw.js';
+import { captureHashField, type CaptureDictionary } from '../records/raw.js';
 import { fieldOffsets, none, readRecordHeader, readRecords } from '../records/record-file.js';
 
 /** Rows 0 … count − 1, valid until the next step. A packet's key is the same on both sides; equal keys are packets that nothing tells apart. */
@@ -31,6 +31,8 @@ export interface EventChunk {
   readonly ecn: Uint8Array;
   /** 1: the flow's data direction. */
   readonly forward: Uint8Array;
+  /** skb_get_hash(); null where the record does not hold it. */
+  readonly hash: Uint32Array | null;
 }
 
 export interface EventSource {
@@ -38,14 +40,16 @@ export interface EventSource {
   readonly from: 'captures' | 'packets.parquet';
   /** Packets that the capture's ring lost. */
   readonly lost: number;
+  /** Chunks have `hash`. */
+  readonly hashed: boolean;
   /** From the first event; may be called again. */
   chunks(): AsyncIterable<EventChunk>;
 }
 
 const chunkRows = 32768;
-const newChunk = (): EventChunk => ({
+const newChunk = (hashed: boolean): EventChunk => ({
   count: 0, t: new Float64Array(chunkRows), keyLo: new Uint32Array(chunkRows), keyHi: new Uint32Array(chunkRows), size: new Uint32Array(chunkRows),
-  flow: new Int32Array(chunkRows), leaving: new Uint8Array(chunkRows), ecn: new Uint8Array(chunkRows), forward: new Uint8Array(chunkRows),
+  flow: new Int32Array(chunkRows), leaving: new Uint8Array(chunkRows), ecn: new Uint8Array(chunkRows), forward: new Uint8Array(chunkRows), hash: hashed ? new Uint32Array(chunkRows) : null,
 });
 
 /** The events of a direction; null when the run recorded no packets there. */
@@ -56,10 +60,10 @@ export function eventsOf(runDir: string, direction: string): EventSource | null 
     const file = path.join(raw, name.replace(/\.json$/, '.rec'));
     const dictionary = JSON.parse(fs.readFileSync(path.join(raw, name), 'utf8')) as CaptureDictionary;
     const index = dictionary.directions.indexOf(direction);
-    if (index >= 0 && fs.existsSync(file)) return { from: 'captures', lost: dictionary.lost, chunks: () => captured(file, index) };
+    if (index >= 0 && fs.existsSync(file)) return { from: 'captures', lost: dictionary.lost, hashed: captureHashField.name in fieldOffsets(readRecordHeader(file)), chunks: () => captured(file, index) };
   }
   const parquet = path.join(runDir, 'packets.parquet');
-  return fs.existsSync(parquet) ? { from: 'packets.parquet', lost: 0, chunks: () => recorded(parquet, direction) } : null;
+  return fs.existsSync(parquet) ? { from: 'packets.parquet', lost: 0, hashed: false, chunks: () => recorded(parquet, direction) } : null;
 }
 
 async function* captured(file: string, direction: number): AsyncGenerator<EventChunk> {
@@ -68,7 +72,8 @@ async function* captured(file: string, direction: number): AsyncGenerator<EventC
   const { rowBytes } = header;
   const [tAt, loAt, hiAt, sizeAt, flowAt] = [at['t']!, at['key_lo']!, at['key_hi']!, at['size']!, at['flow']!];
   const [directionAt, leavingAt, ecnAt, forwardAt] = [at['direction']!, at['leaving']!, at['ecn']!, at['forward']!];
-  const chunk = newChunk();
+  const hashAt = at[captureHashField.name];
+  const chunk = newChunk(hashAt !== undefined);
   for (const { view, rows } of readRecords(file, chunkRows)) {
     let n = 0;
     for (let i = 0, row = 0; i < rows; i++, row += rowBytes) {
@@ -81,6 +86,7 @@ async function* captured(file: string, direction: number): AsyncGenerator<EventC
       chunk.leaving[n] = view.getUint8(row + leavingAt);
       chunk.ecn[n] = view.getUint8(row + ecnAt);
       chunk.forward[n] = view.getUint8(row + forwardAt);
+      if (hashAt !== undefined) chunk.hash![n] = view.getUint32(row + hashAt, true);
       n++;
     }
     chunk.count = n;
@@ -99,7 +105,7 @@ async function* recorded(parquet: string, direction: string): AsyncGenerator<Eve
     const result = await database.connection.stream(
       `${side('t_enqueue', 0, 'ecn', '')} UNION ALL ${side('t_dequeue', 1, 'CASE WHEN marked THEN 3 ELSE ecn END', 'AND t_dequeue IS NOT NULL')} ORDER BY t, leaving, seq`,
     );
-    const chunk = newChunk();
+    const chunk = newChunk(false);
     for (;;) {
       const rows = await result.fetchChunk();
       if (rows === null || rows.rowCount === 0) break;

@@ -13,10 +13,11 @@ const longestWaitNs = 2e9;
 export interface KernelFates { readonly fates: Fates; readonly decided: number }
 
 /**
+ * @param hashed queues are chosen by the hash that the record holds: packets of one hash are in one queue. Else those of one flow are
  * @param untilNs departures after it decide nothing: at its end a run cuts its flows, and the resets that answer take another queue
- * @param fifo the whole queue is one: whatever arrived before one that left, and did not leave, was dropped. Else that holds of each flow's packets with ECN, and of those without.
+ * @param fifo the whole queue is one: whatever arrived before one that left, and did not leave, was dropped. Else that holds of each flow's (or hash's) packets with ECN, and of those without.
  */
-export async function kernelFates(source: EventSource, fifo: boolean, untilNs: number): Promise<KernelFates> {
+export async function kernelFates(source: EventSource, fifo: boolean, hashed: boolean, untilNs: number): Promise<KernelFates> {
   const fates = new Fates();
   const pending = new PendingByKey();
   const flows = new Map<number, Undecided>();
@@ -25,7 +26,7 @@ export async function kernelFates(source: EventSource, fifo: boolean, untilNs: n
     for (let i = 0; i < chunk.count; i++) {
       lastNs = chunk.t[i]!;
       // DualPI2 has a queue for packets with ECN; marking leaves them with it.
-      const flow = fifo ? 0 : (chunk.flow[i]! * 2 + chunk.forward[i]!) * 2 + (chunk.ecn[i] === 0 ? 0 : 1);
+      const flow = fifo ? 0 : (hashed ? chunk.hash![i]! : chunk.flow[i]! * 2 + chunk.forward[i]!) * 2 + (chunk.ecn[i] === 0 ? 0 : 1);
       let undecided = flows.get(flow);
       if (undecided === undefined) flows.set(flow, undecided = new Undecided());
       if (chunk.leaving[i] === 0) {

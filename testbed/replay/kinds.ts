@@ -1,6 +1,6 @@
 /** What can be judged, and how: one line a queue discipline of the kernel. */
 
-import { perturbHash } from '../../aqm/integer.js';
+import { perturbHash, scaleHash } from '../../aqm/integer.js';
 import { JIFFY_NS, timerNs } from '../../aqm/jiffies.js';
 import type { Plan, PlanDirection } from '../plan/plan.js';
 import { none } from '../records/record-file.js';
@@ -24,8 +24,10 @@ export interface JudgedKind {
    * ours room for them: two flows that were never there together may have shared one in the kernel. null: there are too many.
    */
   readonly shared?: (count: number, params: Params) => { readonly keys: readonly number[]; readonly params: Params } | null;
-  /** Every flow is told from every other: keys. */
-  readonly apart?: (plan: Plan) => SetKeys;
+  /** The queue it gives a packet of that skb_get_hash(): taken where the record holds hashes, in place of `shared` or of `apart`'s flow keys. */
+  readonly hashed?: (hash: number, params: Params) => number;
+  /** Every flow is told from every other: keys. `hashed`: flow keys are there already. */
+  readonly apart?: (plan: Plan, hashed: boolean) => SetKeys;
   /** A difference may lie in what no record shows: why; null where it may not. */
   readonly secret?: (plan: Plan, params: Params) => string | null;
   /** It can only be followed with samples no further apart, ns. */
@@ -56,6 +58,9 @@ const scaled = (most: number, fallback: number) => (count: number, params: Param
   const flows = Math.max(count, Number(params['flows'] ?? fallback));
   return count > most ? null : { keys: Array.from({ length: count }, (_, bucket) => Math.floor(((bucket + 0.5) * 0x100000000) / flows)), params: { ...params, flows } };
 };
+
+/** fq_codel_hash(), fq_pie_hash(): reciprocal_scale(skb_get_hash(skb), flows) */
+const scaledHash = (hash: number, params: Params): number => scaleHash(hash, Number(params['flows'] ?? 1024));
 
 /** Keys that SFQ's hash sends to slots of their own. Its perturbation is 0 in a replay (decisions.ts). */
 function sfqKeys(count: number, params: Params): { readonly keys: readonly number[]; readonly params: Params } | null {
@@ -104,8 +109,8 @@ const byNumber = (key: (number: number) => number) => (): SetKeys => {
   return (packet) => { packet.flowHash = key(numberOf(packet.flow, packet.forward)); };
 };
 
-/** CAKE: a queue for every flow (two share one only where eight of its set are busy), and hosts. */
-function cakeKeys(plan: Plan): SetKeys {
+/** CAKE: a queue for every flow (two share one only where eight of its set are busy) unless the record holds hashes, and hosts. */
+function cakeKeys(plan: Plan, hashed: boolean): SetKeys {
   const numberOf = numbered();
   const hosts = new Map<string, number>();
   const host = (name: string): number => {
@@ -118,7 +123,7 @@ function cakeKeys(plan: Plan): SetKeys {
   ]);
   const datagrams = new Set([...plan.flows.filter(({ transport }) => transport === 'udp').map(({ id }) => id), ...plan.probes.map(({ id }) => -1 - id)]);
   return (packet) => {
-    packet.flowHash = numberOf(packet.flow, packet.forward) + 1;
+    if (!hashed) packet.flowHash = numberOf(packet.flow, packet.forward) + 1;
     packet.datagram = datagrams.has(packet.flow);
     const [src, dst] = ends.get(packet.flow) ?? [0, 0];
     [packet.srcHash, packet.dstHash] = packet.forward ? [src, dst] : [dst, src];
@@ -139,6 +144,8 @@ const codelClock = { phasesNs: [0, 256, 512, 768], stepNs: 1024 };
 const nsClock = { phasesNs: [0], stepNs: 256 };
 /** Jiffies. Every run so far began with one (PIE's timer shows it), but nothing makes it so. */
 const jiffyClock = { phasesNs: Array.from({ length: 20 }, (_, i) => (i * JIFFY_NS) / 20) };
+/** And whether that one is even. */
+const oddJiffyClock = { phasesNs: jiffyClock.phasesNs.flatMap((phase) => [phase, phase + JIFFY_NS]) };
 /** mod_timer() by `tupdate` in jiffies, the first time by HZ / 2 (sch_pie.c, sch_fq_pie.c). */
 const pieTimer = (column: string | null) => (params: Params): Timer => ({ periodNs: timerNs(Number(params['tupdate'] ?? 15e6)), firstNs: timerNs(500e6), column, jiffies: true });
 const tins = (...columns: readonly (readonly [string, number])[]): Readonly<Record<string, number>> =>
@@ -160,7 +167,7 @@ export const kinds: Readonly<Record<string, JudgedKind>> = {
   fq_codel: {
     method: 'judge', clock: codelClock, peeks: true,
     tolerances: { new_flow_count: 0, new_flows_len: 0, old_flows_len: 0, drop_overlimit: 0, ce_mark: 0, maxpacket: 0 },
-    shared: scaled(65536, 1024),
+    shared: scaled(65536, 1024), hashed: scaledHash,
     refuse: (params) => (params['memory_limit'] === undefined ? null : 'memory_limit counts skb->truesize, which no record shows'),
   },
   sfq: {
@@ -168,7 +175,9 @@ export const kinds: Readonly<Record<string, JudgedKind>> = {
     refuse: (params) => (Number(params['perturb'] ?? 0) > 0 ? 'perturb draws a new hash at times no record shows' : params['redflowlimit'] !== undefined ? 'redflowlimit drops by chance' : null),
   },
   drr: { method: 'judge', tolerances: {}, shared: scaled(1024, 64), peeks: true },
-  fq: { method: 'judge', tolerances: { flows_plimit: 0 }, shared: fqKeys, clock: jiffyClock, peeks: true },
+  fq: {
+    method: 'judge', tolerances: { flows_plimit: 0 }, shared: fqKeys, hashed: (hash, params) => hash & Number(params['orphan_mask'] ?? 1023), clock: oddJiffyClock, peeks: true,
+  },
   hhf: {
     method: 'judge', tolerances: { drop_overlimit: 0, hh_overlimit: 0, hh_tot_count: 0, hh_cur_count: 0 }, clock: jiffyClock, peeks: true,
     // The same ten bits in each stage of the filter, so that no two flows share a counter. In the kernel a flow shares all with others of n with probability (n / 1024)³.
@@ -189,7 +198,7 @@ export const kinds: Readonly<Record<string, JudgedKind>> = {
     timer: pieTimer('prob'),
   },
   fq_pie: {
-    method: 'judge', chance: { fifo: false, scale: 0.25 }, shared: scaled(65536, 1024), peeks: true,
+    method: 'judge', chance: { fifo: false, scale: 0.25 }, shared: scaled(65536, 1024), hashed: scaledHash, peeks: true,
     tolerances: { packets_in: 0, dropped: 0, overlimit: 0, new_flow_count: 0, new_flows_len: 0, old_flows_len: 0 },
     timer: pieTimer(null),
   },
@@ -206,7 +215,7 @@ export const kinds: Readonly<Record<string, JudgedKind>> = {
     refuse: (params) => (params['drop_enqueue'] === true ? 'drop_enqueue: a mark at arrival cannot be told from one of the step threshold' : null),
   },
   cake: {
-    method: 'judge', chance: { fifo: false, scale: 0.25 }, apart: cakeKeys, clock: nsClock, peeks: true,
+    method: 'judge', chance: { fifo: false, scale: 0.25 }, apart: cakeKeys, hashed: (hash) => hash, clock: nsClock, peeks: true,
     tolerances: tins(['sent', 0], ['dropped', 0], ['marked', 0], ['backlog_bytes', 0], ['peak_delay', clockSteps], ['avg_delay', clockSteps], ['base_delay', clockSteps]),
     secret: (plan, params) => (params['flows'] === true || mostFlowsOfAHost(plan) <= 2 ? null
       : 'flows of one host share a quantum that is rounded at random at every turn, and the record does not show each round in which all were passed over; give each flow hosts of its own, or set flows: true'),

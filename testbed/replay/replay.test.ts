@@ -5,6 +5,8 @@ import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { selectKernel } from '../../kernel/select.js';
 import { findRuns } from '../cli/runs.js';
+import { captureFields } from '../records/raw.js';
+import { readRecordHeader, readRecords, RecordWriter } from '../records/record-file.js';
 import { brokenAqms } from '../testing/broken-aqms.js';
 import { needsUml, Place, skip } from '../testing/command.js';
 import { dumbbellText } from '../testing/scenarios.js';
@@ -24,6 +26,24 @@ function verdictOf(result: ReplayResult, judged: string): Exclude<Verdict, { ver
   const found = result.verdicts.find((verdict) => verdict.judged === judged);
   assert.ok(found !== undefined && found.verdict !== 'not judged', JSON.stringify(result));
   return found;
+}
+
+/** A copy of a run as it was recorded before packet records held hashes. */
+function withoutHashes(dir: string, copy: string): string {
+  fs.cpSync(dir, copy, { recursive: true });
+  for (const name of fs.readdirSync(path.join(copy, 'raw')).filter((one) => /^captures-.*\.rec$/.test(one))) {
+    const from = path.join(dir, 'raw', name);
+    const { rowBytes } = readRecordHeader(from);
+    const writer = new RecordWriter(path.join(copy, 'raw', name), 'captures', {}, captureFields);
+    for (const { bytes, rows } of readRecords(from)) {
+      for (let row = 0; row < rows; row++) {
+        const at = writer.claim();
+        new Uint8Array(writer.data.buffer).set(bytes.subarray(row * rowBytes, row * rowBytes + 28), at);
+      }
+    }
+    writer.close();
+  }
+  return copy;
 }
 
 describe('testbed replay', function () {
@@ -98,15 +118,41 @@ describe('testbed replay', function () {
     }
   });
 
+  it('agrees in fq_codel and fq without hashes, as in older records, where no socket takes a new one', async () => {
+    for (const kind of ['fq_codel', 'fq']) {
+      const verdict = verdictOf(await replayRun(withoutHashes(runs.get(kind)![0]!, place.path(`${kind}-older`))), kind);
+      assert.equal(verdict.verdict, 'agree', JSON.stringify(verdict));
+      assert.equal(verdict.buckets!.from, 'order');
+    }
+  });
+
+  it('agrees in fq_codel, fq_pie and fq where sockets that time out take new hashes, and so other queues', async () => {
+    const traffic = '{ bulk: { kind: bulk, from: S[0], to: D[0], flows: 16, rtt: 10ms, cc: reno, tool: builtin } }';
+    const file = place.write('rehash.yaml', dumbbellText({ rate: '5mbit', traffic, measure: '{ warmup: 500ms, duration: 8s }', more: 'vary: { queue: [fq_codel, fq_pie, fq] }' }));
+    const ended = await place.testbed(['run', file, '--machine', 'uml', '--no-report', '--out', place.path('rehash')], { boundMs: 280_000 });
+    assert.equal(ended.code, 0, ended.stderr);
+    const moves = new Map<string, number>();
+    for (const { dir } of findRuns(place.path('rehash'))[0]!.runs) {
+      const [verdict] = (await replayRun(dir)).verdicts;
+      assert.ok(verdict?.verdict === 'agree' && verdict.outcome.kernelDrops > 100, JSON.stringify(verdict));
+      assert.ok(verdict.buckets?.from === 'hash');
+      moves.set(verdict.kind, verdict.buckets.moves!);
+    }
+    assert.ok(moves.size === 3 && moves.get('fq_codel')! > 10, JSON.stringify([...moves]));
+  });
+
   it('agrees in CAKE with hundreds of short flows, some of which are given a queue that was used before', async () => {
     const traffic = '{ bulk: { kind: bulk, from: S[0], to: D[0], flows: 3, rtt: 40ms, cc: cubic, tool: builtin }, short: { kind: short, from: S[0], to: D[0], rtt: 40ms, arrival: poisson(30/s), size: 60kB, tool: builtin } }';
     const file = place.write('used.yaml', dumbbellText({ rate: '40mbit', traffic, queue: '{ kind: cake, flows: true }', measure: '{ warmup: 500ms, duration: 9s }', more: 'tcp: { sysctls: { net.core.txrehash: 0 } }' }));
     const ended = await place.testbed(['run', file, '--machine', 'uml', '--no-report', '--out', place.path('used')], { boundMs: 280_000 });
     assert.equal(ended.code, 0, ended.stderr);
-    const verdict = verdictOf(await replayRun(place.run('used')), 'cake');
-    assert.equal(verdict.verdict, 'agree', JSON.stringify(verdict));
-    const { asked, happened, expected } = verdict.outcome.chance!.tallies.reused!;
-    assert.ok(asked > 100 && happened > 3 && expected > 3, JSON.stringify(verdict.outcome.chance));
+    const known = verdictOf(await replayRun(place.run('used')), 'cake');
+    assert.equal(known.verdict, 'agree', JSON.stringify(known));
+    assert.ok(known.buckets!.queues > 200 && known.outcome.chance!.tallies.reused === undefined, 'hashes tell which queues were used before');
+    const guessed = verdictOf(await replayRun(withoutHashes(place.run('used'), place.path('used-older'))), 'cake');
+    assert.equal(guessed.verdict, 'agree', JSON.stringify(guessed));
+    const { asked, happened, expected } = guessed.outcome.chance!.tallies.reused!;
+    assert.ok(asked > 100 && happened > 3 && expected > 3, JSON.stringify(guessed.outcome.chance));
   });
 
   it('agrees in CAKE where four flows of one host share a quantum: rounds that do not show are settled by later departures', async () => {

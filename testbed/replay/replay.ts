@@ -11,7 +11,7 @@ import { aqms as ourAqms } from '../../aqm/registry.js';
 import { UserError } from '../errors.js';
 import type { Plan, PlanDirection, PlanLink } from '../plan/plan.js';
 import { readRunJson, writeJsonAtomically, type RunJson } from '../records/run-json.js';
-import type { Buckets } from './buckets.js';
+import type { Sharing } from './buckets.js';
 import { agrees, type ReplayOutcome } from './decisions.js';
 import { eventsOf, type EventSource } from './events.js';
 import { kernelFates } from './fates.js';
@@ -26,6 +26,7 @@ interface Judged {
   /** The kernel's queue discipline. */
   readonly kind: string;
   readonly params: Readonly<Record<string, number | boolean | string>>;
+  readonly shaper: PlanDirection['shaper'];
   /** The discipline of aqm/ that was judged against it: mostly the same. */
   readonly judged: string;
 }
@@ -43,13 +44,15 @@ export interface JudgedVerdict extends Judged {
   readonly timerNs: number | null;
   /** Updates that agree only when they come after the events of the next moment: undecidable by the record. */
   readonly lateTicks: number;
-  readonly buckets: { readonly queues: number; readonly collisions: Buckets['collisions']; readonly strangers: number; /** A TCP socket that times out takes a new hash, and perhaps another queue: net.core.txrehash is not 0. */ readonly rehash: boolean } | null;
+  readonly buckets: Sharing & { /** A TCP socket that times out takes a new hash, and perhaps another queue: net.core.txrehash is not 0, and the queue is chosen by it. */ readonly rehash: boolean } | null;
   readonly outcome: ReplayOutcome;
 }
 export type Verdict = NotJudged | JudgedVerdict;
 
 export interface ReplayResult {
   readonly run: string;
+  /** Name of the scenario. */
+  readonly scenario: string;
   readonly machine: string;
   readonly release: string | null;
   readonly verdicts: readonly Verdict[];
@@ -79,7 +82,7 @@ export async function replayRun(runDir: string, options: ReplayOptions = {}): Pr
   const verdicts: Verdict[] = [];
   for (const { link, direction } of wanted) verdicts.push(...await judgeDirection(runDir, run, plan, link, direction, options.aqms ?? ourAqms));
   const exitCode = verdicts.some(({ verdict }) => verdict === 'disagree') ? 1 : verdicts.some(({ verdict }) => verdict === 'not judged') ? 2 : 0;
-  const result: ReplayResult = { run: path.basename(path.resolve(runDir)), machine: run.machine, release: run.kernel?.release ?? null, verdicts, exitCode };
+  const result: ReplayResult = { run: path.basename(path.resolve(runDir)), scenario: plan.name, machine: run.machine, release: run.kernel?.release ?? null, verdicts, exitCode };
   if (options.keep !== false) writeJsonAtomically(path.join(runDir, replayName), result);
   return result;
 }
@@ -111,7 +114,7 @@ function unfit(run: RunJson, plan: Plan, direction: PlanDirection): string | nul
 
 async function judgeDirection(runDir: string, run: RunJson, plan: Plan, link: PlanLink, direction: PlanDirection, aqms: ReadonlyMap<string, AqmKind>): Promise<Verdict[]> {
   const { kind, params } = direction.queue!;
-  const base = { bottleneck: direction.name, kind, params };
+  const base = { bottleneck: direction.name, kind, params, shaper: direction.shaper };
   const not = (reason: string, judged = kind): Verdict[] => [{ ...base, judged, verdict: 'not judged', reason }];
   const reason = unfit(run, plan, direction);
   if (reason !== null) return not(reason);
@@ -123,7 +126,7 @@ async function judgeDirection(runDir: string, run: RunJson, plan: Plan, link: Pl
   if (source === null) return not('no packet records; run with collect: { packets: true } and without --no-packets');
   if (source.lost > 0) return not(`the capture lost ${source.lost} packets`);
   const samples = readQueueSamples(runDir, direction.name);
-  const fates = how.chance === undefined ? null : await kernelFates(source, how.chance.fifo, plan.warmupNs + plan.durationNs);
+  const fates = how.chance === undefined ? null : await kernelFates(source, how.chance.fifo, source.hashed && how.hashed !== undefined, plan.warmupNs + plan.durationNs);
   const verdicts: Verdict[] = [];
   for (const one of [{ kind, params }, ...(how.twins?.(params) ?? [])]) {
     const judged = { ...base, judged: one.kind };
@@ -137,9 +140,9 @@ async function judgeDirection(runDir: string, run: RunJson, plan: Plan, link: Pl
   return verdicts;
 }
 
-function verdictOf(base: Judged, { outcome, buckets, secret, ...found }: Settled, source: EventSource, plan: Plan): Verdict {
+function verdictOf(base: Judged, { outcome, sharing, secret, ...found }: Settled, source: EventSource, plan: Plan): Verdict {
   const verdict = agrees(outcome) ? 'agree' : 'disagree';
-  const strangers = buckets?.strangers ?? 0;
+  const strangers = sharing?.from === 'order' ? sharing.strangers : 0;
   const not = (reason: string): Verdict => ({ ...base, verdict: 'not judged', reason });
   if (verdict === 'disagree' && strangers > 0) {
     return not(`${strangers} packets belong to no flow of the plan (iperf3's control connections, say), so their queue is not known, and the replay does not agree with them in one of their own; set "tool: builtin" for the traffic in the scenario`);
@@ -148,6 +151,6 @@ function verdictOf(base: Judged, { outcome, buckets, secret, ...found }: Settled
   if (outcome.randomNumbers > 0) return not(`ours drew ${outcome.randomNumbers} random numbers`);
   return {
     ...base, verdict, method: outcome.chance === null ? 'exact' : 'chance', from: source.from, ...found, outcome,
-    buckets: buckets === null ? null : { queues: buckets.queues, collisions: buckets.collisions, strangers, rehash: plan.tcp.hostSysctls['net.core.txrehash'] !== '0' },
+    buckets: sharing === null ? null : { from: sharing.from, queues: sharing.queues, collisions: sharing.collisions, strangers: sharing.strangers, moves: sharing.moves, rehash: kinds[base.kind]?.hashed !== undefined && plan.tcp.hostSysctls['net.core.txrehash'] !== '0' },
   };
 }

@@ -4,10 +4,11 @@
  */
 
 import type { Plan } from '../plan/plan.js';
-import { findBuckets, type Buckets } from './buckets.js';
+import { findBuckets, type Buckets, type Sharing } from './buckets.js';
 import { agrees, differences, replayDecisions, type ReplayOutcome, type ReplayRequest, type SetKeys } from './decisions.js';
+import { readSharing } from './hashes.js';
 import type { JudgedKind } from './kinds.js';
-import { apart, findLateTicks, findTimer } from './timer.js';
+import { apart, findHiddenTicks, findLateTicks, findTimer } from './timer.js';
 
 /** More than this many in a run, and not one in a hundred thousand, are no matter of clock steps. */
 const mostUndecidable = (departures: number): number => Math.max(3, departures / 1e5);
@@ -24,18 +25,19 @@ export interface Settled {
   readonly timerNs: number | null;
   readonly undecidable: number;
   readonly lateTicks: number;
-  readonly buckets: Buckets | null;
+  readonly sharing: Sharing | null;
   /** Why a difference may lie in what no record shows; null: it may not. */
   readonly secret: string | null;
 }
-export type Given = Omit<ReplayRequest, 'keys' | 'phaseNs' | 'startNs' | 'nudges' | 'lateTicks' | 'otherwise' | 'stopAtFirst'>;
+export type Given = Omit<ReplayRequest, 'keys' | 'placed' | 'phaseNs' | 'startNs' | 'nudges' | 'lateTicks' | 'otherwise' | 'stopAtFirst'>;
 
 /** @returns a text: why it cannot be judged */
 export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise<Settled | string> {
   if (how.samplesNs !== undefined && (given.samples === null || apart(given.samples) > how.samplesNs)) {
     return `without samples every ${how.samplesNs / 1e6} ms the record does not show which packet was dropped as it came and which was taken out of the queue later; run it with collect: { queue: ${how.samplesNs / 1e6}ms }`;
   }
-  let buckets = how.shared === undefined ? null : await findBuckets(given.source, given.untilNs);
+  const placed = given.source.hashed && how.hashed !== undefined;
+  let buckets = how.shared === undefined || placed ? null : await findBuckets(given.source, given.untilNs);
   let numbers: readonly number[] = [];
   let { params } = given;
   if (buckets !== null) {
@@ -43,8 +45,8 @@ export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise
     if (room === null) return `${buckets.flows} flows: more than can be given queues of their own`;
     ({ keys: numbers, params } = room);
   }
-  let request: ReplayRequest = { ...given, params, keys: null, phaseNs: 0, startNs: -setUpNs, nudges: new Map(), lateTicks: new Map(), otherwise: new Set(), stopAtFirst: false };
-  const keysOf = (map: Buckets | null): SetKeys | null => (map === null ? how.apart?.(plan) ?? null : (packet) => {
+  let request: ReplayRequest = { ...given, params, keys: null, placed, phaseNs: 0, startNs: -setUpNs, nudges: new Map(), lateTicks: new Map(), otherwise: new Set(), stopAtFirst: false };
+  const keysOf = (map: Buckets | null): SetKeys | null => (map === null ? how.apart?.(plan, placed) ?? null : (packet) => {
     const bucket = map.queueOf(packet.flow, packet.forward ? 1 : 0);
     packet.flowHash = numbers[bucket < 0 ? map.flows : bucket]!;
   });
@@ -92,14 +94,20 @@ export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise
     }
   }
   let lateTicks = 0;
-  if (timer !== null && outcome.samples?.first) {
+  if (timer?.column === null && outcome.first !== null) {
+    const late = await findHiddenTicks(outcome, given.source, timerNs!, timer.periodNs, (some) => replay({ lateTicks: some, stopAtFirst: true }));
+    if (late !== null) {
+      outcome = await replay({ lateTicks: late });
+      lateTicks = late.size;
+    }
+  } else if (timer !== null && outcome.samples?.first) {
     const late = await findLateTicks(outcome.samples.first, timerNs!, timer.periodNs, given.untilNs, async (some) => (await replay({ lateTicks: some })).samples?.first ?? null);
     if (late !== null) {
       outcome = await replay({ lateTicks: late });
       lateTicks = late.size;
     }
   }
-  return { outcome, phaseNs: how.clock === undefined ? null : phaseNs, timerNs, undecidable, lateTicks, buckets, secret: how.secret?.(plan, params) ?? null };
+  return { outcome, phaseNs: how.clock === undefined ? null : phaseNs, timerNs, undecidable, lateTicks, sharing: placed ? await readSharing(given.source, (hash) => how.hashed!(hash, params), given.untilNs) : buckets, secret: how.secret?.(plan, params) ?? null };
 }
 
 /** Decisions of which the less likely is the kernel's, as only later departures show; null when that does not bring it to its end. */

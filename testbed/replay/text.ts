@@ -11,9 +11,9 @@ const count = (n: number): string => n.toString().replace(/\B(?=(\d{3})+$)/g, '\
 const seconds = (ns: number): string => `${(ns / 1e9).toFixed(6)} s`;
 
 /** Queue as a scenario would write it: `codel (target 2 ms)` is its parameters as validated, in ns and bytes. */
-function queueText({ kind, params }: Verdict): string {
+function queueText({ kind, params, shaper }: Verdict): string {
   const words = Object.entries(params).map(([key, value]) => `${key} ${value}`);
-  return words.length === 0 ? kind : `${kind} (${words.join(', ')})`;
+  return `${words.length === 0 ? kind : `${kind} (${words.join(', ')})`}${shaper === 'tbf' ? ' under TBF' : ''}`;
 }
 
 const tallyWords: Readonly<Record<TallyName, string>> = { signals: 'drops and marks', drops: 'drops instead of marks', matches: 'matches', turns: 'turns', reused: 'flows in a queue used before' };
@@ -30,6 +30,8 @@ function figures(verdict: JudgedVerdict): string[] {
 }
 
 const columns = 80;
+/** Queues that flows shared: more are only counted. */
+const mostNamed = 12;
 
 /** All verdicts as a table for the terminal (80 columns), then what is to be said of each. */
 export function replayText(results: readonly ReplayResult[]): string {
@@ -51,14 +53,35 @@ export function replayText(results: readonly ReplayResult[]): string {
 }
 const kernelOf = (result: ReplayResult): string => result.release ?? result.machine;
 
+const titles = ['kernel', 'scenario', 'queue', 'judged', 'arrivals', 'drops', 'marks', 'different', 'undecidable', 'samples', 'chance', 'verdict'] as const;
+const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
+const head = [line(titles), line(titles.map(() => '---'))] as const;
+/** Cells that say what a row is of. */
+const identifying = 4;
+
+/** All verdicts as a table in Markdown. */
 export function replayMarkdown(results: readonly ReplayResult[]): string {
-  const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
-  const titles = ['kernel', 'queue', 'judged', 'arrivals', 'drops', 'marks', 'different', 'undecidable', 'samples', 'chance', 'verdict'];
-  return [line(titles), line(titles.map(() => '---')), ...results.flatMap((result) => result.verdicts.map((verdict) => line([
-    kernelOf(result), queueText(verdict), `${verdict.bottleneck}: ${verdict.judged}`,
+  return [...head, ...results.flatMap((result) => result.verdicts.map((verdict) => line([
+    kernelOf(result), result.scenario, queueText(verdict), `${verdict.bottleneck}: ${verdict.judged}`,
     ...(verdict.verdict === 'not judged' ? ['', '', '', '', '', '', ''] : [...figures(verdict), tallies(verdict).map(([name, tally]) => (name === 'signals' ? tallyText(tally) : `${tallyWords[name]} ${tallyText(tally)}`)).join('; ')]),
     verdict.verdict,
   ])))].join('\n');
+}
+
+/**
+ * Rows of `table` in place of those of `before` with the same kernel, scenario, queue and judge; the others stay. By scenario, kernel and queue.
+ * A table of other columns is no such table: `table` alone.
+ */
+export function mergedMarkdown(before: string, table: string): string {
+  const rowsOf = (text: string): (readonly [string, string])[] => text.split('\n').filter((row) => row.startsWith('| ') && !head.includes(row))
+    .map((row) => [row.split(' | ').slice(0, identifying).join(' | '), row]);
+  if (!before.includes(head[0])) return table;
+  const order = (row: string): string => {
+    const [kernel, scenario, queue, judged] = row.slice(2).split(' | ');
+    return [scenario, kernel, queue, judged].join(' | ');
+  };
+  const rows = [...new Map([...rowsOf(before), ...rowsOf(table)]).values()];
+  return [...head, ...rows.sort((a, b) => (order(a) < order(b) ? -1 : 1))].join('\n');
 }
 
 function remarksOn(result: ReplayResult, verdict: Verdict): string[] {
@@ -70,11 +93,12 @@ function remarksOn(result: ReplayResult, verdict: Verdict): string[] {
   if (own > 0) out.push(`${name}: ${own} packets left that were not seen to enter; they were left out`);
   for (const [tally, one] of tallies(verdict)) out.push(`${name}: by chance: ${count(Math.round(one.happened))} ${tallyWords[tally]} where ${count(Math.round(one.expected))} ± ${count(Math.round(zLimit * one.deviation))} are expected in ${count(Math.round(one.asked))} decisions`);
   if (verdict.buckets !== null) {
-    const { queues, collisions, strangers } = verdict.buckets;
-    out.push(`${name}: ${queues} queues${collisions.length === 0 ? '' : `; shared: ${collisions.map((flows) => flows.join(' + ')).join('; ')}`}${strangers === 0 ? '' : `; ${strangers} packets of unknown flows`}`);
+    const { from, queues, collisions, strangers, moves } = verdict.buckets;
+    const shared = collisions.length === 0 ? '' : collisions.length > mostNamed ? `; ${collisions.length} of them shared` : `; shared: ${collisions.map((flows) => flows.join(' + ')).join('; ')}`;
+    out.push(`${name}: ${queues} queues ${from === 'hash' ? 'as the hashes in the record say' : 'as the order of packets tells'}${shared}${moves === null || moves === 0 ? '' : `; ${count(moves)} times a flow took another hash`}${strangers === 0 ? '' : `; ${strangers} packets of unknown flows`}`);
   }
-  if (first !== null && verdict.buckets?.rehash) {
-    out.push(`${name}: a TCP socket that times out may have moved to another queue, which no record shows; to rule it out, run with tcp: { sysctls: { net.core.txrehash: 0 } }`);
+  if (first !== null && verdict.buckets?.from === 'order' && verdict.buckets.rehash) {
+    out.push(`${name}: a TCP socket that times out may have moved to another queue, which this record does not show; to rule it out, run it again (records now hold each packet's hash), or with tcp: { sysctls: { net.core.txrehash: 0 } }`);
   }
   if (first !== null) out.push(`${name}: first disagreement`, ...disagreementText(first));
   if (samples?.first) out.push(`${name}: first sample that differs: ${sampleText(samples.first)}`);

@@ -13,6 +13,12 @@ const clockStep = 256;
  * retransmission) may send a packet that is stamped before the update and queued after it.
  */
 const BEFORE_ITS_INSTANT = -1;
+/** An update and an event so close may be in either order: interrupts of one instant, each of which reads the clock a few times. */
+const instantNs = 2_000, justAfterNs = 600;
+/** Such updates looked back on from a disagreement, and found in all. */
+const furthestTicks = 40, mostHiddenTicks = 8;
+/** By how much a probability differs for 256 ns of the delay that one update saw, some times over. */
+const finest = 1e-5;
 /** Traffic that a candidate is tried with, ns. */
 const triedNs = 3e9;
 
@@ -78,8 +84,8 @@ async function bracketed(replay: Replay, timer: Timer, { samples, rateBps }: Rec
   const [low, high] = [lows.sort((a, b) => b - a)[rank]!, highs.sort((a, b) => a - b)[rank]!];
   if (low >= high) return null;
   const back = Math.ceil((low - begin) / periodNs) * periodNs;
-  if (timer.rises) return bisected(replay, name!, low - back, high - back, begin + triedNs / 5);
   const step = Math.max(clockStep, (1514 * 8e9) / (rateBps ?? 1e9) / 4);
+  if (timer.rises) return risen(replay, name!, low - back, high - back, step, begin + triedNs / 5);
   let best = NaN, least = Infinity;
   // From 512 ns before the latest it can have been: a sample is seldom asked for later than that after its time.
   for (let candidate = high - 2 * clockStep; candidate > low; candidate -= step) {
@@ -87,6 +93,27 @@ async function bracketed(replay: Replay, timer: Timer, { samples, rateBps }: Rec
     const now = differences(await replay(firstNs, begin + triedNs));
     if (now < least) [best, least] = [firstNs, now];
     if (now === 0) break;
+  }
+  return best;
+}
+
+/**
+ * The delay that an update saw rises with its time between two departures only, and falls at each, so several times fit one sample: those with which the fewest of the first
+ * samples differ, at steps of a part of a packet's time, are halved each for itself.
+ */
+async function risen(replay: Replay, column: string, low: number, high: number, step: number, untilNs: number): Promise<number> {
+  const differing = async (firstNs: number, tolerance?: number): Promise<number> => (await replay(Math.round(firstNs), untilNs, tolerance)).samples?.different ?? 0;
+  let least = Infinity, candidates: number[] = [];
+  for (let at = low + step / 2; at < high; at += step) {
+    const now = await differing(at);
+    if (now < least) [least, candidates] = [now, []];
+    if (now === least) candidates.push(at);
+  }
+  let best = (low + high) / 2, fewest = Infinity;
+  for (const at of candidates) {
+    const found = await bisected(replay, column, Math.max(low, at - step), Math.min(high, at + step), untilNs);
+    const now = await differing(found, finest);
+    if (now < fewest) [best, fewest] = [found, now];
   }
   return best;
 }
@@ -121,4 +148,48 @@ export async function findLateTicks(first: SampleDifference, timerNs: number, pe
     left = next;
   }
   return left === null ? late : null;
+}
+
+/**
+ * The same for a probability that is in no sample (fq_pie): it is added up over hundreds of packets of a flow before it decides, so an update in the wrong place shows only
+ * seconds later. Of the updates with an event of the flow that disagrees in their instant, latest first, those with which the replay goes on further; null when that does
+ * not bring it to its end.
+ */
+export async function findHiddenTicks(outcome: ReplayOutcome, source: Record['source'], timerNs: number, periodNs: number, replay: (late: ReadonlyMap<number, number>) => Promise<ReplayOutcome>): Promise<ReadonlyMap<number, number> | null> {
+  const late = new Map<number, number>();
+  let left = outcome;
+  while (left.first !== null && late.size < mostHiddenTicks) {
+    const { after, tNs, kernel, ours } = left.first;
+    const flows = new Set([kernel, ours].flatMap((packet) => (packet === null ? [] : [packet.flow])));
+    let next: ReplayOutcome | null = null;
+    for (const [tick, events] of await closeTicks(source, flows, timerNs, periodNs, tNs)) {
+      if (late.has(tick)) continue;
+      const tried = await replay(new Map([...late, [tick, events]]));
+      if ((tried.first?.after ?? Infinity) <= after) continue;
+      late.set(tick, events);
+      next = tried;
+      break;
+    }
+    if (next === null) return null;
+    left = next;
+  }
+  return left.first === null ? late : null;
+}
+
+/** Updates before `untilNs` with an event of one of `flows` in their instant, and after how many events they would then come; the latest first. */
+async function closeTicks(source: Record['source'], flows: ReadonlySet<number>, timerNs: number, periodNs: number, untilNs: number): Promise<readonly (readonly [number, number])[]> {
+  const found: (readonly [number, number])[] = [];
+  let current = -1, events = 0;
+  for await (const { count, t, flow } of source.chunks()) {
+    for (let i = 0; i < count; i++) {
+      if (t[i]! > untilNs) return found.reverse().slice(0, furthestTicks);
+      const tick = Math.round((t[i]! - timerNs) / periodNs);
+      const since = t[i]! - (timerNs + tick * periodNs);
+      if (since < -instantNs || since > justAfterNs) continue;
+      if (tick !== current) [current, events] = [tick, 0];
+      if (since >= 0) events++;
+      if (flows.has(flow[i]!)) found.push([tick, since < 0 ? BEFORE_ITS_INSTANT : events]);
+    }
+  }
+  return found.reverse().slice(0, furthestTicks);
 }
