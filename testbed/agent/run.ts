@@ -177,7 +177,7 @@ class AgentRun {
     const now = clockNs(CLOCK_MONOTONIC);
     if (this.options.clock === 'virtual') return Math.max(2, Math.ceil(now / second) + 1) * second; // whole seconds: nothing depends on how set-up went
     const programs = this.plan.flows.filter(({ tool }) => tool !== 'builtin').length;
-    return Math.max(2 * second, Math.ceil(now + second + programs * 20e6 + this.plan.flows.length * 1e6));
+    return Math.max(2 * second, Math.ceil(now + second + programs * 40e6 + this.plan.flows.length * 1e6));
   }
 
   private async turnLoop(): Promise<void> {
@@ -202,7 +202,7 @@ class AgentRun {
     await this.runUntil(endNs, () => false);
     const ranNs = loop.now() - startedNs;
     if (this.options.clock === 'real' && this.interruptedBy === undefined) {
-      const { facts, finding } = judgeRealTime(loop.lateness, before, hostTime(), ranNs / second);
+      const { facts, finding } = judgeRealTime(loop, before, hostTime(), ranNs / second);
       this.log.write({ type: 'facts', realTime: facts });
       if (finding !== null) this.log.write(finding);
     }
