@@ -54,13 +54,19 @@ class Entry implements Timer {
 export class Lateness {
   count = 0;
   maxNs = 0;
+  /** When that was, ns of the run. */
+  maxAtNs = 0;
   /** Ticks of periodic timers that were skipped because the next was already due. */
   missedTicks = 0;
   private readonly buckets = new Uint32Array(128);
 
-  add(ns: number): void {
+  /** @param atNs when, ns of the run, for `maxAtNs` */
+  add(ns: number, atNs = 0): void {
     this.count++;
-    if (ns > this.maxNs) this.maxNs = ns;
+    if (ns > this.maxNs) {
+      this.maxNs = ns;
+      this.maxAtNs = atNs;
+    }
     const bucket = ns <= 1000 ? 0 : Math.min(127, 1 + Math.floor(4 * Math.log2(ns / 1000)));
     this.buckets[bucket]!++;
   }
@@ -198,7 +204,7 @@ export class Loop implements EventLoop {
       for (let i = 0; i < count && !timersDue; i++) timersDue = this.view.getUint32(i * eventBytes + dataAt, true) === this.timer;
       if (timersDue) {
         this.readNow();
-        if (this.waited && wakeNs >= 0 && this.nowRun >= wakeNs) this.wakeLateness.add(this.nowRun - wakeNs);
+        if (this.waited && wakeNs >= 0 && this.nowRun >= wakeNs) this.wakeLateness.add(this.nowRun - wakeNs, wakeNs);
         this.runTimers(Math.min(this.nowRun, untilNs));
       }
       for (let i = 0; i < count; i++) {
@@ -238,7 +244,7 @@ export class Loop implements EventLoop {
       const entry = this.heap[0];
       if (entry === undefined || entry.timeNs > dueNs) return;
       const lateNs = this.nowRun - entry.timeNs;
-      if (entry.timeNs >= 0) this.lateness.add(lateNs);
+      if (entry.timeNs >= 0) this.lateness.add(lateNs, entry.timeNs);
       if (entry.intervalNs === 0) {
         this.remove(entry);
       } else {

@@ -63,12 +63,12 @@ export function judgeRealTime({ lateness, wakeLateness }: LoopLateness, before: 
   const ticks = after.allTicks - before.allTicks;
   const steal = ticks > 0 ? (after.stealTicks - before.stealTicks) / ticks : 0;
   const squeezesPerSecond = seconds > 0 ? (after.squeezes - before.squeezes) / seconds : 0;
-  const facts = { timers: lateness.count, lateP99Ns, lateMaxNs: Math.round(lateness.maxNs), missedTicks: lateness.missedTicks, waits: wakeLateness.count, wakeP99Ns, wakeMaxNs: Math.round(wakeLateness.maxNs), steal, squeezesPerSecond };
+  const facts = { timers: lateness.count, lateP99Ns, lateMaxNs: Math.round(lateness.maxNs), lateMaxAtNs: Math.round(lateness.maxAtNs), missedTicks: lateness.missedTicks, waits: wakeLateness.count, wakeP99Ns, wakeMaxNs: Math.round(wakeLateness.maxNs), wakeMaxAtNs: Math.round(wakeLateness.maxAtNs), steal, squeezesPerSecond };
   const bad: string[] = [];
   const ms = (ns: number): string => `${(ns / 1e6).toFixed(2)} ms`;
   if (wakeP99Ns > realTimeBounds.lateP99Ns) bad.push(`1 of 100 waits for a timer ended ${ms(wakeP99Ns)} late or more (bound ${ms(realTimeBounds.lateP99Ns)})`);
   if (lateP99Ns > realTimeBounds.timerP99Ns) bad.push(`1 of 100 timers ran ${ms(lateP99Ns)} late or more (bound ${ms(realTimeBounds.timerP99Ns)})`);
-  if (lateness.maxNs > realTimeBounds.lateMaxNs) bad.push(`a timer ran ${ms(lateness.maxNs)} late (bound ${ms(realTimeBounds.lateMaxNs)})`);
+  if (lateness.maxNs > realTimeBounds.lateMaxNs) bad.push(`a timer ran ${ms(lateness.maxNs)} late, ${(lateness.maxAtNs / 1e9).toFixed(2)} s into the run (bound ${ms(realTimeBounds.lateMaxNs)})`);
   if (steal > realTimeBounds.steal) bad.push(`${(100 * steal).toFixed(1)} % of the CPU time was taken by other virtual machines (bound ${100 * realTimeBounds.steal} %)`);
   if (squeezesPerSecond > realTimeBounds.squeezesPerSecond) bad.push(`packet processing ran out of its budget ${squeezesPerSecond.toFixed(0)} times a second (bound ${realTimeBounds.squeezesPerSecond})`);
   if (bad.length === 0) return { facts, finding: null };
