@@ -18,7 +18,7 @@ interface Row { readonly what: string; readonly figure: string; readonly goal: s
 const rows: Row[] = [];
 const say = (what: string, figure: string, goal: string, met: boolean | null): void => {
   rows.push({ what, figure, goal, met });
-  process.stderr.write(`  ${what}: ${figure}  (goal ${goal}${met === null ? '' : met ? ', met' : ', MISSED'})\n`);
+  process.stderr.write(`  ${what}: ${figure}  ${goal === '' ? '' : `(goal ${goal}${met === null ? '' : met ? ', met' : ', MISSED'})`}\n`);
 };
 
 const machine = process.env['BENCH_MACHINE'] ?? 'uml';
