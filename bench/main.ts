@@ -18,7 +18,7 @@ interface Row { readonly what: string; readonly figure: string; readonly goal: s
 const rows: Row[] = [];
 const say = (what: string, figure: string, goal: string, met: boolean | null): void => {
   rows.push({ what, figure, goal, met });
-  process.stderr.write(`  ${what}: ${figure}  (goal ${goal}${met === null ? '' : met ? ', met' : ', MISSED'})\n`);
+  process.stderr.write(`  ${what}: ${figure}  ${goal === '' ? '' : `(goal ${goal}${met === null ? '' : met ? ', met' : ', MISSED'})`}\n`);
 };
 
 const machine = process.env['BENCH_MACHINE'] ?? 'uml';
@@ -107,13 +107,19 @@ async function setup(): Promise<void> {
 async function upAndDown(): Promise<void> {
   const file = path.join(projectRoot, 'bench', 'parking-lot-183.yaml');
   const walls: number[] = [];
+  const [ups, downs]: [number[], number[]] = [[], []];
   for (let i = 0; i < 3; i++) {
     const run = await testbedRun([file, '--machine', 'local', '--no-report', '--seed', '1'], null, true);
+    const { facts } = JSON.parse(fs.readFileSync(path.join(run.runDir, 'run.json'), 'utf8')) as { facts: { network: { upNs: number; downNs: number } } };
     walls.push(run.wallS);
+    ups.push(facts.network.upNs / 1e9);
+    downs.push(facts.network.downNs / 1e9);
     forget(run);
   }
-  const ours = median(walls);
-  say('183-host parking lot up and down on local, whole command, wall s', ours.toFixed(2), '≤ 3', ours <= 3);
+  const [up, down, whole] = [median(ups), median(downs), median(walls)];
+  const ours = up + down;
+  say('183-host parking lot up (and checked) and down on local, wall s', `${ours.toFixed(2)} (${up.toFixed(2)} + ${down.toFixed(2)})`, '≤ 3', ours <= 3);
+  say('… the whole command: with Node, compiling, traffic, records', whole.toFixed(2), '', null);
   const python = '/usr/bin/python3';
   if (!fs.existsSync('/usr/lib/python3/dist-packages/mininet')) {
     process.stderr.write('  Mininet is left out: apt-get install --no-install-recommends mininet brings it\n');
@@ -122,7 +128,9 @@ async function upAndDown(): Promise<void> {
   const peer = await timed(python, [path.join(projectRoot, 'bench', 'mininet', 'parking-lot.py')], null);
   if (peer.code !== 0) throw new Error(`Mininet ended with ${peer.code}: ${peer.stderr}`);
   const { upS, downS } = JSON.parse(peer.stdout) as { upS: number; downS: number };
-  say("183 hosts: Mininet's up and down over ours", `${((upS + downS) / ours).toFixed(1)} (Mininet ${(upS + downS).toFixed(1)} s)`, '> 1', upS + downS > ours);
+  const theirs = upS + downS;
+  say("183 hosts: Mininet's up and down over ours", `${(theirs / ours).toFixed(1)} (Mininet ${theirs.toFixed(1)} s: ${upS.toFixed(1)} + ${downS.toFixed(1)})`, '> 1', theirs > ours);
+  say('… over our whole command', (theirs / whole).toFixed(1), '', null);
 }
 
 async function parallel(): Promise<void> {

@@ -82,6 +82,7 @@ export function bootGuest(request: GuestRequest): Guest {
   copyFileSync(request.companions.thrifty, path.join(folder, 'thrifty.so'));
   copyFileSync(request.companions.patient, path.join(folder, 'patient.so'));
   copyFileSync(request.companions.steady, path.join(folder, 'steady.so'));
+  if (request.clock === 'real') copyFileSync(request.companions.held, path.join(folder, 'held.so'));
   symlinkSync(path.resolve(request.raw), path.join(folder, 'raw'));
   symlinkSync(projectRoot, path.join(folder, 'project'));
   symlinkSync(request.companions.preload, path.join(folder, 'preload.so')); // LD_PRELOAD cannot name a path with spaces

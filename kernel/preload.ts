@@ -1,7 +1,8 @@
 /**
  * The small programs that go with every kernel, compiled once per content into the cache: preload.so (preload.c, into
  * the UML process on the host), init (init.c, the first program of a guest), thrifty.so (thrifty.c, into the agent's
- * Node in a guest), patient.so (patient.c, into iperf3 in a guest) and steady.so (steady.c, into irtt there).
+ * Node in a guest), patient.so (patient.c, into iperf3 in a guest), steady.so (steady.c, into irtt there) and held.so
+ * (held.c, into iperf3's clients there).
  */
 
 import { createHash } from 'node:crypto';
@@ -12,7 +13,7 @@ import { howToInstall } from '../testbed/doctor/packages.js';
 import { cacheFolder, findProgram, projectFile } from './project.js';
 import { BuildLog, runStep } from './step.js';
 
-export interface Companions { readonly preload: string; readonly init: string; readonly thrifty: string; readonly patient: string; readonly steady: string }
+export interface Companions { readonly preload: string; readonly init: string; readonly thrifty: string; readonly patient: string; readonly steady: string; readonly held: string }
 
 interface Program {
   /** In kernel/. */
@@ -30,6 +31,7 @@ const programs: Readonly<Record<keyof Companions, Program>> = {
   thrifty: { source: 'thrifty.c', file: 'thrifty.so', options: library },
   patient: { source: 'patient.c', file: 'patient.so', options: library },
   steady: { source: 'steady.c', file: 'steady.so', options: library },
+  held: { source: 'held.c', file: 'held.so', options: library },
 };
 /** Sources, in kernel/. */
 export const companionSources: readonly string[] = Object.values(programs).map(({ source }) => source);
@@ -44,7 +46,7 @@ function folderOf(): string {
 export function builtCompanions(): Companions | null {
   const folder = folderOf();
   const at = (name: keyof Companions): string => path.join(folder, programs[name].file);
-  return existsSync(folder) ? { preload: at('preload'), init: at('init'), thrifty: at('thrifty'), patient: at('patient'), steady: at('steady') } : null;
+  return existsSync(folder) ? { preload: at('preload'), init: at('init'), thrifty: at('thrifty'), patient: at('patient'), steady: at('steady'), held: at('held') } : null;
 }
 
 /** Compiles them unless they are there. @throws UserError when there is no compiler, or it fails (naming the log) */

@@ -234,6 +234,18 @@ describe('the event loop of the agent in virtual time', () => {
 });
 
 describe('lateness of timers', () => {
+  it('tells what a call of ours held up from what the machine did', () => {
+    const loop = new Loop(clockNs(CLOCK_MONOTONIC) + 20e6, 'real');
+    loop.at(0, () => {
+      while (loop.now() < 15e6); // busy past the next timer
+    });
+    loop.at(5e6, () => {});
+    loop.run(6e6);
+    assert.equal(loop.lateness.count, 2);
+    assert.ok(loop.lateness.maxNs >= 10e6);
+    assert.ok(loop.wakeLateness.count <= 1, 'the second was due without a wait');
+    loop.close();
+  });
   it('gives quantiles within the width of a bucket', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 1000, max: 1_000_000_000 }), { minLength: 1, maxLength: 100 }), fc.double({ min: 0.01, max: 1, noNaN: true }), (values, q) => {

@@ -54,13 +54,19 @@ class Entry implements Timer {
 export class Lateness {
   count = 0;
   maxNs = 0;
+  /** When that was, ns of the run. */
+  maxAtNs = 0;
   /** Ticks of periodic timers that were skipped because the next was already due. */
   missedTicks = 0;
   private readonly buckets = new Uint32Array(128);
 
-  add(ns: number): void {
+  /** @param atNs when, ns of the run, for `maxAtNs` */
+  add(ns: number, atNs = 0): void {
     this.count++;
-    if (ns > this.maxNs) this.maxNs = ns;
+    if (ns > this.maxNs) {
+      this.maxNs = ns;
+      this.maxAtNs = atNs;
+    }
     const bucket = ns <= 1000 ? 0 : Math.min(127, 1 + Math.floor(4 * Math.log2(ns / 1000)));
     this.buckets[bucket]!++;
   }
@@ -80,6 +86,8 @@ export class Lateness {
 export class Loop implements EventLoop {
   /** Of timers due at or after run time 0. */
   readonly lateness = new Lateness();
+  /** How late the loop woke from its waits for such a timer: the machine's part of it, without what calls of this process took. Real time only. */
+  readonly wakeLateness = new Lateness();
   /** Wake-ups so far: what the loop cost. */
   wakeups = 0;
   private readonly epoll: number;
@@ -96,6 +104,8 @@ export class Loop implements EventLoop {
   private readonly timeoutWords = new Uint32Array(this.timeout.buffer);
   private fineWaits: boolean;
   private readonly rereads: boolean;
+  /** The last wait was for a time that had not come yet. Real time only. */
+  private waited = false;
   private stopping = false;
   private nowRun = 0;
   /** `nowRun` is of the last wake-up. */
@@ -185,7 +195,8 @@ export class Loop implements EventLoop {
     this.readNow();
     for (;;) {
       const next = this.heap[0];
-      const count = this.waitUntil(next !== undefined && next.timeNs < untilNs ? next.timeNs : untilNs);
+      const wakeNs = next !== undefined && next.timeNs < untilNs ? next.timeNs : untilNs;
+      const count = this.waitUntil(wakeNs);
       this.wakeups++;
       this.nowKnown = false;
       if (count < 0 && count !== -EINTR) throw new SystemError('epoll_wait', -count);
@@ -193,6 +204,7 @@ export class Loop implements EventLoop {
       for (let i = 0; i < count && !timersDue; i++) timersDue = this.view.getUint32(i * eventBytes + dataAt, true) === this.timer;
       if (timersDue) {
         this.readNow();
+        if (this.waited && wakeNs >= 0 && this.nowRun >= wakeNs) this.wakeLateness.add(this.nowRun - wakeNs, wakeNs);
         this.runTimers(Math.min(this.nowRun, untilNs));
       }
       for (let i = 0; i < count; i++) {
@@ -232,7 +244,7 @@ export class Loop implements EventLoop {
       const entry = this.heap[0];
       if (entry === undefined || entry.timeNs > dueNs) return;
       const lateNs = this.nowRun - entry.timeNs;
-      if (entry.timeNs >= 0) this.lateness.add(lateNs);
+      if (entry.timeNs >= 0) this.lateness.add(lateNs, entry.timeNs);
       if (entry.intervalNs === 0) {
         this.remove(entry);
       } else {
@@ -261,7 +273,11 @@ export class Loop implements EventLoop {
   /** epoll_wait until that time of the run. @returns events, or −errno */
   private waitUntil(wakeNs: number): number {
     // In virtual time the clock moves only while we wait: the reading of the last wake-up still holds.
-    if (this.rereads) return this.wait(wakeNs - this.now());
+    if (this.rereads) {
+      const ns = wakeNs - this.now();
+      this.waited = ns > 0;
+      return this.wait(ns);
+    }
     if (this.nowKnown && wakeNs !== this.timerNs) return this.wait(wakeNs - this.nowRun);
     if (wakeNs !== this.timerNs) this.setTimer(wakeNs);
     return this.wait(longestWait);

@@ -68,8 +68,9 @@ describe('the agent on this host, in namespaces of its own', function () {
     assert.deepEqual([fixed.id, fixed.status, fixed.bytes], [0, 'complete', 20000]);
     assert.deepEqual([bulk.id, bulk.status], [1, 'running']);
     assert.ok(bulk.bytes_at_end! > bulk.bytes_at_warmup!);
-    const facts = Object.assign({}, ...lines().filter(({ type }) => type === 'facts')) as { realTime?: { lateP99Ns: number } };
+    const facts = Object.assign({}, ...lines().filter(({ type }) => type === 'facts')) as { realTime?: { lateP99Ns: number }; network?: { upNs: number; downNs: number } };
     assert.ok(facts.realTime !== undefined && facts.realTime.lateP99Ns >= 0, 'lateness is measured');
+    assert.ok(facts.network !== undefined && facts.network.upNs > 0 && facts.network.downNs > 0, 'so is bringing the network up and down');
     assert.deepEqual(namespaces(), []);
   });
 
@@ -125,20 +126,33 @@ describe('the check that a host kept real time', () => {
   it('reads steal time and used-up packet budgets', () => {
     const now = parseHostTime('cpu  200 0 200 1500 0 0 0 100 0 0\ncpu0 1 2 3\n', '0 0 0000000a 0\n0 0 00000010 0\n');
     assert.deepEqual(now, { stealTicks: 100, allTicks: 2000, squeezes: 26 });
-    const { finding } = judgeRealTime(new Lateness(), idle, now, 10);
+    const { finding } = judgeRealTime({ lateness: new Lateness(), wakeLateness: new Lateness() }, idle, now, 10);
     assert.match(finding!.message, /10\.0 % of the CPU time.*virtual time/s);
     assert.equal(finding!.level, 'invalid');
     assert.equal(finding!.rule, 'late');
   });
-  it('finds late timers and passes punctual ones', () => {
-    const punctual = new Lateness();
-    for (let i = 0; i < 1000; i++) punctual.add(50_000);
-    assert.equal(judgeRealTime(punctual, idle, idle, 10).finding, null);
-    for (let i = 0; i < 20; i++) punctual.add(2 * realTimeBounds.lateP99Ns);
-    assert.match(judgeRealTime(punctual, idle, idle, 10).finding!.message, /1 of 100 timers/);
-    const once = new Lateness();
-    for (let i = 0; i < 1000; i++) once.add(1000);
-    once.add(2 * realTimeBounds.lateMaxNs);
-    assert.match(judgeRealTime(once, idle, idle, 10).finding!.message, /a timer ran 100\.00 ms late/);
+  const punctual = (): Lateness => {
+    const lateness = new Lateness();
+    for (let i = 0; i < 1000; i++) lateness.add(50_000);
+    return lateness;
+  };
+  const told = (lateness: Lateness, wakeLateness: Lateness): string | undefined => judgeRealTime({ lateness, wakeLateness }, idle, idle, 10).finding?.message;
+  it('finds a machine that wakes the agent late', () => {
+    assert.equal(told(punctual(), punctual()), undefined);
+    const late = punctual();
+    for (let i = 0; i < 20; i++) late.add(2 * realTimeBounds.lateP99Ns);
+    assert.match(told(punctual(), late)!, /1 of 100 waits for a timer ended 2\.00 ms late/);
+  });
+  it('lets the agent be busy for as long as shifts no packet by more than a target, and no longer', () => {
+    const busy = punctual();
+    for (let i = 0; i < 20; i++) busy.add(2 * realTimeBounds.lateP99Ns);
+    assert.equal(told(busy, punctual()), undefined);
+    for (let i = 0; i < 20; i++) busy.add(2 * realTimeBounds.timerP99Ns);
+    assert.match(told(busy, punctual())!, /1 of 100 timers ran 10\.00 ms late/);
+  });
+  it('finds one timer that is far too late', () => {
+    const once = punctual();
+    once.add(2 * realTimeBounds.lateMaxNs, 3e9);
+    assert.match(told(once, punctual())!, /a timer ran 100\.00 ms late, 3\.00 s into the run/);
   });
 });

@@ -21,7 +21,7 @@ import { FlowLog, emptyRow } from './flow-log.js';
 import type { FlowDraft } from './flow-log.js';
 import { iperf3Figures, parseIperf3Output } from './iperf3-json.js';
 import type { Iperf3Figures } from './iperf3-json.js';
-import { Program, firstLine, patience } from './program.js';
+import { Program, canPrepare, firstLine, patience } from './program.js';
 import { payloadBytes } from './udp-flows.js';
 
 const second = 1e9;
@@ -114,6 +114,8 @@ class Iperf3 implements Traffic {
       ports.set(endpoint, plan.id);
     }
     for (const flow of flows) this.startServer(flow);
+    // To make a process holds the event loop up for longer than any timer may be late: where it can be, before the run.
+    if (canPrepare(context)) for (const flow of flows) context.inNode(flow.plan.src, () => flow.client.prepare(this.clientCommand(flow), () => this.clientEnded(flow)));
     const { loop, endNs, plan } = context;
     // Until they all listen; run time 0 is the limit.
     const poll = loop.every(context.now(), listenPoll, 0, () => { if (this.allListen()) poll.cancel(); });
@@ -140,7 +142,10 @@ class Iperf3 implements Traffic {
     // Fixed sizes are cut off; timed ones end by themselves about now (overtime bounds it), which keeps their results whole.
     for (const flow of this.flows) {
       if (flow.plan.bytes !== null || flow.plan.stopNs === null) flow.client.interrupt('SIGINT');
-      if (flow.client.child === undefined) flow.server.interrupt('SIGTERM');
+      if (!flow.client.began) {
+        flow.client.interrupt('SIGTERM');
+        flow.server.interrupt('SIGTERM');
+      }
     }
   }
 
@@ -210,7 +215,12 @@ class Iperf3 implements Traffic {
       withoutServer(flow);
       return;
     }
-    this.context.inNode(plan.src, () => flow.client.start(this.context.command(plan.src, ['iperf3', ...clientArguments(plan, flow.wholeSeconds)]), () => this.clientEnded(flow)));
+    if (flow.client.child !== undefined) flow.client.release();
+    else this.context.inNode(plan.src, () => flow.client.start(this.clientCommand(flow), () => this.clientEnded(flow)));
+  }
+
+  private clientCommand({ plan, wholeSeconds }: Iperf3Flow): readonly [string, ...string[]] {
+    return this.context.command(plan.src, ['iperf3', ...clientArguments(plan, wholeSeconds)]);
   }
 
   private clientEnded(flow: Iperf3Flow): void {

@@ -20,6 +20,12 @@ const steadyLibrary = '/run/testbed/boot/steady.so';
 /** What a program written in Go, or what starts one, needs in its environment on this machine so that its runs repeat. */
 export const steadiness = ({ clock }: Pick<AgentContext, 'clock'>): Readonly<Record<string, string>> => (clock === 'virtual' && fs.existsSync(steadyLibrary) ? { LD_PRELOAD: steadyLibrary } : {});
 
+/** In a UML guest in real time: stops a program before its main() until it is sent SIGCONT (kernel/held.c). */
+const heldLibrary = '/run/testbed/boot/held.so';
+
+/** Whether programs can be made before their time here: `Program.prepare`. */
+export const canPrepare = ({ clock }: Pick<AgentContext, 'clock'>): boolean => clock === 'real' && fs.existsSync(heldLibrary);
+
 export const firstLine = (text: string): string => text.trim().split('\n')[0] ?? '';
 
 /** One program of a traffic tool, its output and errors kept in files. */
@@ -29,6 +35,8 @@ export class Program {
   failure: string | undefined;
   /** We asked it to end. */
   interrupted = false;
+  /** It was made, and waits for `release`. */
+  private held = false;
   private readonly waiting: (() => void)[] = [];
 
   /** @param env added to this process's environment */
@@ -46,6 +54,23 @@ export class Program {
     }
   }
 
+  /** As `start`, but it does nothing before `release`. Only where `canPrepare`. */
+  prepare(words: readonly [string, ...string[]], onEnd: () => void): void {
+    this.start(words, onEnd, { LD_PRELOAD: heldLibrary });
+    this.held = true;
+  }
+
+  /** Lets a prepared program begin: one signal. */
+  release(): void {
+    this.held = false;
+    if (this.running) this.child!.kill('SIGCONT');
+  }
+
+  /** It was started, or released. */
+  get began(): boolean {
+    return this.child !== undefined && !this.held;
+  }
+
   private over(how: { readonly code: number | null; readonly signal: string | null }, onEnd: () => void): void {
     if (this.ended !== undefined) return;
     this.ended = how;
@@ -61,6 +86,7 @@ export class Program {
     if (!this.running) return;
     this.interrupted = true;
     this.child!.kill(signal);
+    if (this.held) this.child!.kill('SIGCONT'); // a stopped process takes no signal
   }
 
   /** Until it ended or `ms` went by. */
