@@ -140,7 +140,7 @@ describe('a run', function () {
       assert.ok(found, `${pattern}: ${JSON.stringify(place.processes())}`);
       return found.pid;
     };
-    const orchestrator = /testbed\.mjs run/;
+    const orchestrator = /testbed\.cjs run/;
     const agent = /^\S*node \S*agent\.mjs/;
 
     for (const [who, pattern] of [['orchestrator', orchestrator], ['agent', agent]] as const) {
