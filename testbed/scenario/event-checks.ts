@@ -10,7 +10,7 @@ import type { EngineRules } from './engine-rules.js';
 import type { Change } from './events.js';
 import type { Expanded, PairRtt } from './expand.js';
 import { sideOf, sides, type LinkFields, type Side } from './link.js';
-import { queueOf, queuePlace, wireProblems, type Report, type WireShape } from './link-checks.js';
+import { burstProblem, queueOf, queuePlace, wireProblems, type Report, type WireShape } from './link-checks.js';
 import { enumerate, suggestion } from './names.js';
 import type { Path } from './problem.js';
 import type { Resolved } from './schema.js';
@@ -132,7 +132,8 @@ export function checkEvents({ scenario, expanded, rtts, endNs, problem, rules }:
       if (state.rateBps === null) return wrong(`${change.target} has no rate${inDirection} to change; expected a link with a rate from the start`);
       state.rateBps = value as number;
       if (fields.peakrate !== undefined && state.rateBps >= fields.peakrate) return wrong(`a rate of ${formatRate(state.rateBps)} is not below the peak rate of ${change.target}; expected less than ${formatRate(fields.peakrate)}`);
-      return null;
+      const tooLong = burstProblem(fields, state.rateBps);
+      return tooLong === null ? null : wrong(tooLong);
     }
     if (change.field !== 'queue') {
       state.wire = { ...state.wire, [change.field]: value };

@@ -24,6 +24,14 @@ export function wireProblems({ delay, jitter, reorder }: WireShape): readonly { 
   ];
 }
 
+/** TBF's depth is also told as the time that its bytes take at the rate, in 32 bits of 64 ns (struct tc_tbf_qopt, `buffer`). */
+const longestBurstSeconds = Math.floor(2 ** 32 * 64e-9);
+/** Why TBF cannot save this burst at this rate, or null. */
+export function burstProblem({ burst }: LinkFields, rateBps: number): string | null {
+  const most = Math.floor((longestBurstSeconds * rateBps) / 8);
+  return burst === undefined || burst <= most ? null : `a burst of ${burst} bytes takes ${Math.ceil((8 * burst) / rateBps)} s at ${formatRate(rateBps)}, and TBF counts up to ${longestBurstSeconds} s; expected at most ${most}B`;
+}
+
 /** @param path of the link or the group of hosts */
 export function checkLink(fields: LinkFields, topology: Resolved['topology'], path: Path, problem: Report, rules: EngineRules | undefined): void {
   const mtu = mtuOf(fields, topology);
@@ -48,6 +56,8 @@ export function checkLink(fields: LinkFields, topology: Resolved['topology'], pa
   if (fields.burst !== undefined && fields.burst < packet) problem([...path, 'burst'], `a burst of ${fields.burst} bytes lets no full packet pass; expected at least ${packet}B (MTU and overhead)`, [...path, 'mtu'], [...path, 'overhead'], ['topology', 'mtu']);
   const fastest = Math.max(0, ...rated.map((side) => sideOf(fields.rate, side)!));
   if (fields.peakrate !== undefined && fields.peakrate <= fastest) problem([...path, 'peakrate'], `a peak rate of ${formatRate(fields.peakrate)} is not above the rate; expected more than ${formatRate(fastest)}`, rate);
+  const tooLong = rated.length === 0 ? null : burstProblem(fields, Math.min(...rated.map((side) => sideOf(fields.rate, side)!)));
+  if (tooLong !== null) problem([...path, 'burst'], tooLong, rate);
   const told = new Set<string>();
   for (const side of sides) {
     const shape: WireShape = { delay: sideOf(fields.delay, side) ?? 0, jitter: sideOf(fields.jitter, side) ?? 0, reorder: sideOf(fields.reorder, side) ?? 0 };

@@ -284,11 +284,14 @@ describe('a mistake in a scenario is named with its line, field, value and what 
     tc('[netem, limit, 5]', /5 is not accepted; expected each word as text/, 'topology.links.BL.queue.tc[2]');
     tc('"netem limit $(reboot)"', /"\$\(reboot\)" is none/);
   });
-  it("TBF's buckets without TBF, too shallow for a packet, or with a peak rate that is none", () => {
+  it("TBF's buckets without TBF, too shallow for a packet, too deep for the kernel's numbers, or with a peak rate that is none", () => {
     refused(link('rate: 20mbit, burst: 30kB'), 5, 'topology.links.BL.burst', /expected shaper: tbf/);
     refused(link('rate: 20mbit, shaper: tbf, burst: 1kB'), 5, 'topology.links.BL.burst', /at least 1514B/);
     refused(link('rate: 20mbit, shaper: tbf, burst: 30kB, peakrate: 20mbit'), 5, 'topology.links.BL.peakrate', /more than 20mbit/);
     refused(`${link('rate: 20mbit, shaper: tbf, peakrate: 40mbit')}events: [{ at: 1s, set: { BL.rate: 50mbit } }]\n`, 11, 'events[0].set.BL.rate', /less than 40mbit/);
+    // 32 bits of 64 ns, in which the kernel is told the burst: past them the encoder stops, before the run or at the event.
+    refused(link('rate: { forward: 100mbit, reverse: 10mbit }, shaper: tbf, burst: 1GiB'), 5, 'topology.links.BL.burst', /takes 859 s at 10mbit, and TBF counts up to 274 s; expected at most 342500000B/);
+    refused(`${link('rate: 100mbit, shaper: tbf, burst: 1GiB')}events: [{ at: 1s, set: { BL.rate: 10mbit } }]\n`, 11, 'events[0].set.BL.rate', /takes 859 s at 10mbit/);
   });
   it('one name for another, with the nearest', () => {
     refused(link('rate: 20mbit, shaper: htbb'), 5, 'topology.links.BL.shaper', /"htbb" is not accepted; did you mean "htb"\? expected htb, tbf/);
