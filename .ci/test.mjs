@@ -44,7 +44,7 @@ function lane(files) {
   });
 }
 
-for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => { for (const child of children) child.kill(signal); });
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => { for (const child of children) child.kill(signal); });
 const ended = await Promise.all([lane(spec.filter(onHost)), lane(spec.filter((file) => !onHost(file)))]);
 process.stdout.write(`\n${totals.pending} pending\n${totals.passing} passed, ${totals.failing} failed\n`);
 process.exitCode = ended.every(Boolean) ? 0 : 1;

@@ -10,9 +10,10 @@
 
 import * as fs from 'node:fs';
 import * as path from 'node:path';
+import { UserError } from '../errors.js';
 import { openDatabase, sqlPath, sqlText } from '../records/database.js';
 import { captureHashField, type CaptureDictionary } from '../records/raw.js';
-import { fieldOffsets, none, readRecordHeader, readRecords } from '../records/record-file.js';
+import { fieldOffsets, none, readRecordHeader, readRecords, type RecordHeader } from '../records/record-file.js';
 
 /** Rows 0 … count − 1, valid until the next step. A packet's key is the same on both sides; equal keys are packets that nothing tells apart. */
 export interface EventChunk {
@@ -38,6 +39,7 @@ export interface EventChunk {
 export interface EventSource {
   /** Where the events come from, for the user. */
   readonly from: 'captures' | 'packets.parquet';
+  readonly file: string;
   /** Packets that the capture's ring lost. */
   readonly lost: number;
   /** Chunks have `hash`. */
@@ -52,18 +54,68 @@ const newChunk = (hashed: boolean): EventChunk => ({
   flow: new Int32Array(chunkRows), leaving: new Uint8Array(chunkRows), ecn: new Uint8Array(chunkRows), forward: new Uint8Array(chunkRows), hash: hashed ? new Uint32Array(chunkRows) : null,
 });
 
-/** The events of a direction; null when the run recorded no packets there. */
+/** A file of a run that is damaged: nothing is known of the kernel's decisions then. */
+export class DamagedRecord extends UserError {
+  constructor(file: string, what: string, options?: ErrorOptions) {
+    super(`${path.basename(file)} ${what}: its run is to be made again`, 2, options);
+  }
+}
+const unreadable = 'is cut off or damaged';
+
+/** @throws DamagedRecord when the file is there but its beginning cannot be read */
+export function headerOf(file: string): RecordHeader {
+  try {
+    return readRecordHeader(file);
+  } catch (error) {
+    throw new DamagedRecord(file, unreadable, { cause: error });
+  }
+}
+
+/** @throws DamagedRecord */
+function dictionaryOf(file: string): CaptureDictionary {
+  try {
+    return JSON.parse(fs.readFileSync(file, 'utf8')) as CaptureDictionary;
+  } catch (error) {
+    throw new DamagedRecord(file, unreadable, { cause: error });
+  }
+}
+
+/**
+ * Captures that end before packets.parquet does, which was made of them, have lost their end since. Where there is no packets.parquet, nothing can tell.
+ * @throws DamagedRecord
+ */
+export async function checkWhole(runDir: string, direction: string, source: EventSource): Promise<void> {
+  const parquet = path.join(runDir, 'packets.parquet');
+  if (!fs.existsSync(parquet)) return;
+  const database = await openDatabase();
+  let recordedNs: number;
+  try {
+    const rows = await database.connection.runAndReadAll(`SELECT coalesce(CAST(max(greatest(t_enqueue, coalesce(t_dequeue, t_enqueue))) AS DOUBLE), 0) FROM read_parquet(${sqlPath(parquet)}) WHERE bottleneck = ${sqlText(direction)}`);
+    recordedNs = rows.getRows()[0]![0] as number;
+  } catch (error) {
+    if (source.from === 'packets.parquet') throw new DamagedRecord(parquet, unreadable, { cause: error });
+    return; // the captures do without it
+  } finally {
+    database.close();
+  }
+  if (source.from === 'packets.parquet') return;
+  let lastNs = -Infinity;
+  for await (const { count, t } of source.chunks()) lastNs = t[count - 1]!;
+  if (lastNs < recordedNs) throw new DamagedRecord(source.file, `is cut off${lastNs === -Infinity ? '' : ` at ${(lastNs / 1e9).toFixed(3)} s`}, packets.parquet has ${direction} until ${(recordedNs / 1e9).toFixed(3)} s`);
+}
+
+/** The events of a direction; null when the run recorded no packets there. @throws DamagedRecord */
 export function eventsOf(runDir: string, direction: string): EventSource | null {
   const raw = path.join(runDir, 'raw');
   const names = fs.existsSync(raw) ? fs.readdirSync(raw).filter((name) => /^captures-.*\.json$/.test(name)) : [];
   for (const name of names) {
     const file = path.join(raw, name.replace(/\.json$/, '.rec'));
-    const dictionary = JSON.parse(fs.readFileSync(path.join(raw, name), 'utf8')) as CaptureDictionary;
+    const dictionary = dictionaryOf(path.join(raw, name));
     const index = dictionary.directions.indexOf(direction);
-    if (index >= 0 && fs.existsSync(file)) return { from: 'captures', lost: dictionary.lost, hashed: captureHashField.name in fieldOffsets(readRecordHeader(file)), chunks: () => captured(file, index) };
+    if (index >= 0 && fs.existsSync(file)) return { from: 'captures', file, lost: dictionary.lost, hashed: captureHashField.name in fieldOffsets(headerOf(file)), chunks: () => captured(file, index) };
   }
   const parquet = path.join(runDir, 'packets.parquet');
-  return fs.existsSync(parquet) ? { from: 'packets.parquet', lost: 0, hashed: false, chunks: () => recorded(parquet, direction) } : null;
+  return fs.existsSync(parquet) ? { from: 'packets.parquet', file: parquet, lost: 0, hashed: false, chunks: () => recorded(parquet, direction) } : null;
 }
 
 async function* captured(file: string, direction: number): AsyncGenerator<EventChunk> {

@@ -13,10 +13,10 @@ import type { Plan, PlanDirection, PlanLink } from '../plan/plan.js';
 import { readRunJson, writeJsonAtomically, type RunJson } from '../records/run-json.js';
 import type { Sharing } from './buckets.js';
 import { agrees, type ReplayOutcome } from './decisions.js';
-import { eventsOf, type EventSource } from './events.js';
+import { checkWhole, DamagedRecord, eventsOf, type EventSource } from './events.js';
 import { kernelFates } from './fates.js';
 import { kinds } from './kinds.js';
-import { readQueueSamples } from './samples.js';
+import { readQueueSamples, type QueueSamples } from './samples.js';
 import { settle, type Settled } from './settle.js';
 
 export const replayName = 'replay.json';
@@ -122,10 +122,18 @@ async function judgeDirection(runDir: string, run: RunJson, plan: Plan, link: Pl
   if (how === undefined) return not(`${kind} is not in aqm/`);
   const refused = how.refuse?.(params, direction) ?? null;
   if (refused !== null) return not(refused);
-  const source = eventsOf(runDir, direction.name);
+  let source: EventSource | null;
+  let samples: QueueSamples | null;
+  try {
+    source = eventsOf(runDir, direction.name);
+    samples = readQueueSamples(runDir, direction.name);
+    if (source !== null) await checkWhole(runDir, direction.name, source);
+  } catch (error) {
+    if (error instanceof DamagedRecord) return not(error.message);
+    throw error;
+  }
   if (source === null) return not('no packet records; run with collect: { packets: true } and without --no-packets');
   if (source.lost > 0) return not(`the capture lost ${source.lost} packets`);
-  const samples = readQueueSamples(runDir, direction.name);
   const fates = how.chance === undefined ? null : await kernelFates(source, how.chance.fifo, source.hashed && how.hashed !== undefined, plan.warmupNs + plan.durationNs);
   const verdicts: Verdict[] = [];
   for (const one of [{ kind, params }, ...(how.twins?.(params) ?? [])]) {

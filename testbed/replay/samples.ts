@@ -7,7 +7,8 @@
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import type { QueueDiscipline } from '../../aqm/aqm.js';
-import { fieldOffsets, readRecordHeader, readRecords } from '../records/record-file.js';
+import { fieldOffsets, readRecords } from '../records/record-file.js';
+import { headerOf } from './events.js';
 
 /** Columns of an algorithm's state that only count up. */
 const cumulativeColumns: ReadonlySet<string> = new Set(['new_flow_count', 'drop_overlimit', 'ce_mark', 'early', 'pdrop', 'packets_in', 'dropped', 'overlimit', 'matched', 'flows_plimit', 'hh_overlimit', 'hh_tot_count', 'earlydrop', 'penaltydrop', 'bucketdrop', 'queuedrop', 'packets_in_c', 'packets_in_l', 'step_marks',
@@ -31,11 +32,11 @@ export interface SamplesVerdict {
 
 export interface QueueSamples { readonly columns: readonly string[]; readonly rows: readonly Float64Array[] }
 
-/** raw/queue-<direction>.rec, whole: about 100 bytes a sample. null: none recorded. */
+/** raw/queue-<direction>.rec, whole: about 100 bytes a sample. null: none recorded. @throws DamagedRecord */
 export function readQueueSamples(runDir: string, direction: string): QueueSamples | null {
   const file = path.join(runDir, 'raw', `queue-${direction}.rec`);
   if (!fs.existsSync(file)) return null;
-  const header = readRecordHeader(file);
+  const header = headerOf(file);
   const offsets = fieldOffsets(header);
   const columns = header.fields.map(({ name }) => name);
   const rows: Float64Array[] = [];
