@@ -2,19 +2,20 @@
 
 import type { Command } from 'commander';
 import pc from 'picocolors';
+import { UserError } from '../errors.js';
 import { formatVaried } from '../report/format.js';
 import { statusText } from '../report/terminal.js';
 import { indexedRuns, scanRuns } from '../store/run-index.js';
 import type { Scan } from '../store/run-index.js';
 import type { RunRow } from '../store/run-row.js';
 import { wholeNumber } from './options.js';
-import { defaultResults } from './runs.js';
+import { defaultResults, folderOfRuns } from './runs.js';
 
 interface Options { readonly out: string; readonly last?: number; readonly json?: true; readonly where?: string }
 
 export function register(program: Command): void {
   program.command('list').description('list the runs on disk, newest last')
-    .option('--out <dir>', 'folder of the runs', defaultResults)
+    .option('--out <dir>', 'folder of the runs', folderOfRuns, defaultResults)
     .option('-n, --last <count>', 'only the newest', wholeNumber(1, 1e6))
     .option('--where <condition>', "only runs for which it holds: SQL over the columns of the view runs, such as \"queue = 'codel' and seed < 4\"")
     .option('--json', 'one JSON object a line')
@@ -23,6 +24,7 @@ export function register(program: Command): void {
       const scan = scanRuns(options.out, (read) => { if (tty) process.stderr.write(`\r\x1b[K${read} runs read for the index`); });
       const rows = indexedRuns(scan.index).map(({ row }) => row);
       if (tty && scan.read >= 500) process.stderr.write('\r\x1b[K');
+      if (options.where?.trim() === '') throw new UserError("--where: is empty; expected a condition such as queue = 'codel'", 2);
       const wanted = options.where === undefined ? null : await runsWhere(options.where, scan);
       const all = entriesOf(wanted === null ? rows : rows.filter((each) => wanted.has(each.run_id)));
       const shown = options.last !== undefined ? all.slice(-options.last) : all;

@@ -41,4 +41,24 @@ describe('the command line', () => {
     assert.match((await run('help', 'run')).stdout, /--machine <name>/);
     await refused(/unknown command 'rnu'\n\(Did you mean run\?\)/, 'help', 'rnu');
   });
+
+  it('names a folder of runs that is not there, or is a file, whatever the option is called', async () => {
+    for (const [option, ...words] of [['--out', 'list'], ['--out', 'show', 'last'], ['--out', 'query', 'select 1'], ['--out', 'gc', '--keep', '1d'], ['--runs', 'compare', 'a', 'b'], ['--results', 'export', 'last', '--format', 'csv']] as const) {
+      await refused(/argument 'nosuch' is invalid. there is no such folder/, ...words, option, 'nosuch');
+      await refused(/argument '.*s\.yaml' is invalid. is a file; expected a folder with runs in it/, ...words, option, scenario);
+    }
+  });
+
+  it('says what is wrong with a file or a folder given as a run, also where there are no runs', async () => {
+    assert.match((await run('show', scenario)).stderr, /s\.yaml is a file, where the folder of a run is expected, and there is no run in results\/runs\n/);
+    assert.match((await run('show', place.folder)).stderr, /is a folder, but not a run's .*, and there is no run in results\/runs\n/);
+    assert.match((await run('show', 'last')).stderr, /^no run in results\/runs; start one with: testbed run FILE\n/);
+    await refused(/--where: is empty/, 'list', '--where', ' ');
+  });
+
+  it('validate refuses a place it cannot write to before it runs anything, with the exit code of what could not be judged', async () => {
+    await refused(/--table nosuch\/t\.md: cannot be written \(ENOENT\); expected a file in a folder that is there/, 'validate', scenario, '--table', 'nosuch/t.md');
+    await refused(/--table \.: cannot be written \(EISDIR\)/, 'validate', scenario, '--table', '.');
+    await refused(/results cannot be written there \(ENOTDIR\)/, 'validate', scenario, '--out', `${scenario}/x`);
+  });
 });
