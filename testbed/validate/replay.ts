@@ -48,7 +48,7 @@ function summarise(verdicts: readonly Verdict[]): ReplayVerdict | null {
     const { departures, kernelDrops, differentDepartures, differentFates, differentMarks, chance } = verdict.outcome;
     const told = `${where}${formatCount(departures + kernelDrops)} decisions, ${formatCount(differentDepartures + differentFates + differentMarks)} differ`;
     const signals = chance?.tallies.signals;
-    return signals === undefined ? told : `${told}, ${formatCount(signals.happened)} drops or marks by chance where ${formatCount(signals.expected)} are expected (z ${signals.z.toFixed(1)})`;
+    return signals === undefined ? told : `${told}, ${formatCount(signals.happened)} drops or marks by chance where ${formatCount(signals.expected)} are expected (z ${signals.z.toFixed(1).replace('-', '−')})`;
   });
   return { status: judged.some(({ verdict }) => verdict === 'disagree') ? 'fail' : 'pass', message: told.join('; ') };
 }
