@@ -44,7 +44,7 @@ describe('the command line', () => {
       assert.equal(asked.code, 0);
       assert.equal(asked.stdout, own.stdout);
     }
-    assert.match((await run('help', 'run')).stdout, /--machine <name>/);
+    for (const help of ['help', '--help', '-h']) assert.match((await run(help, 'run')).stdout, /--machine <name>/);
     await refused(/unknown command 'rnu'\n\(Did you mean run\?\)/, 'help', 'rnu');
   });
 
