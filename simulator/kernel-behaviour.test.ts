@@ -55,6 +55,17 @@ describe('The simulator does as Linux 6.12 was seen to do', () => {
     }, { aqms: chosen(drops) });
   });
 
+  it('gives FQ-CoDel a quantum of the device\'s MTU and header, whatever overhead the shaper counts: a flow that saves 14 bytes a turn sends two now and then (psched_mtu)', () => {
+    // Counted without a header, a packet is 1500 bytes and a quantum 1514. From the second flow's handshake on, Linux 6.12 sent its (1) and the first flow's (0) in this order.
+    const seen = '1101011010101010100000000000000000000000000000000001110101010101010101010101010101010101000000000000';
+    const plan = dumbbell({ rateBps: 20e6, overheadBytes: 0, queue: queue('fq_codel'), pairs: 2, rttNs: 50e6, durationNs: 0.4e9, flows: [{}, { startNs: 105e6 }] });
+    withRun(plan, (result) => {
+      const sent = result.rows('packets-BL1.rec').filter((row) => row['dropped'] === 0).sort((a, b) => a['t_dequeue']! - b['t_dequeue']!);
+      const connected = sent.findIndex((row) => row['flow'] === 1 && row['size'] === 52);
+      assert.equal(sent.slice(connected + 1, connected + 1 + seen.length).map((row) => row['flow']).join(''), seen);
+    });
+  });
+
   it('draws another hash at a retransmission timeout, so that FQ-CoDel and CAKE see a new flow (sk_rethink_txhash)', () => {
     const hashes: number[] = [];
     const kinds = chosen([2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
