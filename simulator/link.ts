@@ -214,7 +214,10 @@ export class Link extends Actor {
     this.sentPackets++;
     this.sentBytes += packet.size;
     if (this.records !== null) this.records.write(packet, now, null);
-    if (packet.owner !== null) packet.owner.released(packet);
+    if (packet.owner !== null) {
+      packet.owner.released(packet);
+      packet.owner = null; // queues further on are not the sender's own (skb_orphan)
+    }
     packet.route!.wires[packet.hop]!.push(packet, serialisation);
   }
 
