@@ -13,13 +13,12 @@
 import { choke as qdisc, resolve } from '../testbed/qdiscs/choke.js';
 import { bytesPerSecond } from '../testbed/qdiscs/parameters.js';
 import { averagingLog, checkThreshold, idleDamping, probability32 } from '../testbed/qdiscs/red-arithmetic.js';
-import type { AqmContext, AqmKind, Chance, QueuedPacket } from './aqm.js';
+import { ETHERNET_HEADER, type AqmContext, type AqmKind, type Chance, type QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { setCe } from './ecn.js';
 import { randomBelow } from './integer.js';
 import type { Params } from './params.js';
 import { RedParams, RedVars } from './red-core.js';
-import { ETHERNET_HEADER } from './red.js';
 
 /** Size of the table less 1, a power of two less 1 above the limit. */
 const maskFor = (limit: number): number => {

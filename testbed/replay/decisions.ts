@@ -8,7 +8,7 @@
  * net/sched/sch_htb.c), so a departure is all there is to know of when it was asked. TBF looks earlier: peek.ts.
  */
 
-import type { AqmContext, AqmKind, QueueDiscipline } from '../../aqm/aqm.js';
+import { ETHERNET_HEADER, type AqmContext, type AqmKind, type QueueDiscipline } from '../../aqm/aqm.js';
 import { PendingByKey } from '../records/match.js';
 import { KernelChance, tallyAgrees, type ChanceOutcome } from './chance.js';
 import { FirstDisagreement, seenOf, type Disagreement, type PacketSeen } from './disagreement.js';
@@ -116,7 +116,7 @@ export async function replayDecisions(request: ReplayRequest): Promise<ReplayOut
       if (why === 'limit') chance?.full(packet);
       packets.give(dropped);
     },
-    mtuBytes: request.mtuBytes + 14,
+    mtuBytes: request.mtuBytes + ETHERNET_HEADER,
     rateBps: request.rateBps,
   };
   const queue: QueueDiscipline = kind.create(request.params, context, originNs + request.startNs);
