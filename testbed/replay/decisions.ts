@@ -87,7 +87,7 @@ export interface ReplayOutcome {
 }
 
 export const differences = (outcome: ReplayOutcome): number => outcome.differentDepartures + outcome.differentFates + outcome.differentMarks + (outcome.samples?.different ?? 0);
-export const agrees = (outcome: ReplayOutcome): boolean => differences(outcome) === 0 && Object.values(outcome.chance?.tallies ?? {}).every(tallyAgrees);
+export const agrees = (outcome: ReplayOutcome): boolean => differences(outcome) === 0 && Object.values(outcome.chance?.tallies ?? {}).every((tally) => tallyAgrees(tally));
 
 export async function replayDecisions(request: ReplayRequest): Promise<ReplayOutcome> {
   const { kind, phaseNs } = request;
