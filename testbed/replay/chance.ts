@@ -4,7 +4,8 @@
  *
  * Given the probabilities the kernel's decisions are independent, so the number of signals has the mean sum(p) and the variance
  * sum(p (1 − p)) (a martingale, as p depends on the past). It must lie within 3.29 standard deviations (99.9 % of runs do), also among
- * the packets of each decile of the probabilities' range, there within 4.06 (99.995 %, so 99.95 % for ten together).
+ * the packets of each decile of the probabilities' range, there within 4.06 (99.995 %, so 99.95 % for ten together). Where many runs are
+ * judged together each has its share of these 0.1 % (Bonferroni): else one of a thousand that agree would be out of place.
  */
 
 import type { Chance, QueuedPacket } from '../../aqm/aqm.js';
@@ -12,8 +13,31 @@ import { ARRIVED_CE, MARKED, SENT, type KernelFates } from './fates.js';
 import type { ReplayPacket } from './packet.js';
 import type { QueueSamples } from './samples.js';
 
-/** Of 99.9 % of runs, and of 99.995 %: two-sided quantiles of the normal distribution. */
-export const zLimit = 3.29, decileZLimit = 4.06;
+/** How often a run that agrees is taken not to, and one of its deciles. */
+const falseAlarm = 0.001, decileFalseAlarm = 0.00005;
+
+/**
+ * What the z of one of `tests` runs that are judged together may be, so that one of them all is beyond it by chance once in a thousand times.
+ * 3.29 of one, 4.89 of a thousand.
+ */
+export const zBound = (tests = 1, alarm = falseAlarm): number => {
+  let [low, high] = [2, 20];
+  for (let i = 0; i < 60; i++) {
+    const middle = (low + high) / 2;
+    if (2 * normalTail(middle) > alarm / tests) low = middle;
+    else high = middle;
+  }
+  return low;
+};
+/** Of one run. */
+export const zLimit = zBound();
+
+/** P(Z > z) of a standard normal Z, z ≥ 2: Laplace's continued fraction (Abramowitz and Stegun 26.2.14). */
+function normalTail(z: number): number {
+  let fraction = z;
+  for (let k = 60; k > 0; k--) fraction = z + k / fraction;
+  return Math.exp((-z * z) / 2) / Math.sqrt(2 * Math.PI) / fraction;
+}
 
 /** One sort of decision by chance, summed up. */
 export interface Tally {
@@ -44,9 +68,12 @@ export interface ChanceOutcome {
   readonly logLikelihood: number;
 }
 
-/** Few events are no normal distribution: more of them than expected are judged by Poisson's, whose tail is the longer. */
-export const tallyAgrees = ({ z, worstDecileZ, happened, expected, deviation }: Tally): boolean =>
-  (Math.abs(z) <= zLimit || (z > 0 && deviation ** 2 < 10 && poissonTail(Math.ceil(happened), expected) >= 0.0005)) && Math.abs(worstDecileZ) <= decileZLimit;
+/**
+ * Few events are no normal distribution: more of them than expected are judged by Poisson's, whose tail is the longer.
+ * @param tests runs that are judged together
+ */
+export const tallyAgrees = ({ z, worstDecileZ, happened, expected, deviation }: Tally, tests = 1): boolean =>
+  (Math.abs(z) <= zBound(tests) || (z > 0 && deviation ** 2 < 10 && poissonTail(Math.ceil(happened), expected) >= falseAlarm / 2 / tests)) && Math.abs(worstDecileZ) <= zBound(tests, decileFalseAlarm);
 
 /** P(at least `n`) */
 function poissonTail(n: number, mean: number): number {
@@ -79,7 +106,7 @@ class Counter {
     const bin = this.bins[Math.min(9, Math.floor((probability * 10) / this.scale))]!;
     bin.n += times;
     bin.expected += times * probability;
-    bin.variance += times * probability * (1 - probability);
+    bin.variance += times * probability * Math.max(0, 1 - probability); // a sum of shares may come out an ulp above 1
     if (happened) bin.happened += times;
     this.logLikelihood += times * Math.log(Math.max(leastProbability, happened ? probability : 1 - probability));
   }

@@ -96,7 +96,7 @@ export async function validate(options: ValidateOptions): Promise<number> {
   const judgeWhenDone = async (index: number): Promise<void> => {
     const own = wanted.filter(({ cell }) => cell === index);
     if (judged.has(index) || own.some(({ done }) => !done)) return;
-    const cell = await conclude(runnable[index]!, own, options);
+    const cell = await conclude(runnable[index]!, own, options, runnable.length);
     judged.set(index, cell);
     say(cell);
   };
@@ -181,8 +181,11 @@ async function chooseKernel(options: ValidateOptions, cells: readonly Cell[], un
   return { kernel, runnable, bad };
 }
 
-/** Judges a cell whose runs have all ended, writes what a person will want to see, and makes room. */
-async function conclude(cell: Cell, own: readonly Wanted[], options: ValidateOptions): Promise<ValidatedCell> {
+/**
+ * Judges a cell whose runs have all ended, writes what a person will want to see, and makes room.
+ * @param cells of the whole validation
+ */
+async function conclude(cell: Cell, own: readonly Wanted[], options: ValidateOptions, cells: number): Promise<ValidatedCell> {
   const ran = (engine: EngineName): RanRun[] => own.filter((run) => run.engine === engine).map(({ folder, seed }) => {
     const run = readRunJson(folder);
     const finding = run?.findings.find(({ level }) => level === run.status);
@@ -190,7 +193,7 @@ async function conclude(cell: Cell, own: readonly Wanted[], options: ValidateOpt
   });
   const runs = { kernel: ran('kernel'), sim: ran('sim') };
   const verdict = judgeCell(cell, { kernel: evidenceOf(runs.kernel), sim: evidenceOf(runs.sim) });
-  const replay = runs.kernel[0] === undefined ? null : await replayOf(runs.kernel[0].runDir);
+  const replay = runs.kernel[0] === undefined ? null : await replayOf(runs.kernel[0].runDir, cells);
   const below = (folder: string): string => path.relative(path.resolve(options.out), folder);
   const reports: { title: string; href: string }[] = [];
   for (const engine of ['kernel', 'sim'] as const) {
