@@ -18,7 +18,7 @@ describe('drops and marks by chance', () => {
   it('that are certain, or impossible, have a deviation of 0 though their shares add up to a bit more than 1', () => {
     const fates = new Fates();
     for (let i = 0; i < 9; i++) if (fates.add() >= 6) fates.set(i, SENT);
-    const chance = new KernelChance({ fates, decided: 9 }, 1, null, () => 0);
+    const chance = new KernelChance({ fates, decided: 9 }, 1);
     const packet = new ReplayPackets().take();
     for (packet.seq = 0; packet.seq < 9; packet.seq++) chance.signals(packet, packet.seq < 6 ? 1 + 2 ** -52 : 0);
     const signals = chance.outcome().tallies.signals!;

@@ -9,9 +9,8 @@
  */
 
 import type { Chance, QueuedPacket } from '../../aqm/aqm.js';
-import { ARRIVED_CE, MARKED, SENT, type KernelFates } from './fates.js';
+import { ARRIVED_CE, MARKED, MATCHED, SENT, TAKEN, type KernelFates } from './fates.js';
 import type { ReplayPacket } from './packet.js';
-import type { QueueSamples } from './samples.js';
 
 /** How often a run that agrees is taken not to, and one of its deciles. */
 const falseAlarm = 0.001, decileFalseAlarm = 0.00005;
@@ -135,22 +134,13 @@ export class KernelChance implements Chance {
   private allPassed = false;
   /** The last signal that was asked for, in case a full queue makes it void. */
   private lastAsked: { readonly packet: QueuedPacket; readonly probability: number; readonly answer: boolean } | null = null;
-  private nextSample = 0;
-  /** Columns of the samples that tell a match (CHOKe) from a drop of another kind. */
-  private readonly matchedAt: number;
-  private readonly earlyAt: number;
 
   /**
-   * @param scale see Counter @param own a column of our own state now, by name
+   * @param scale see Counter
    * @param otherwise of the decisions that `taken` counts, by number from 0: those to be made the other way
    */
-  constructor(
-    private readonly fates: KernelFates, scale: number, private readonly samples: QueueSamples | null, private readonly own: (column: string) => number,
-    private readonly otherwise: ReadonlySet<number> = new Set(), readonly placed = false,
-  ) {
+  constructor(private readonly fates: KernelFates, scale: number, private readonly otherwise: ReadonlySet<number> = new Set(), readonly placed = false) {
     this.counters = { signals: new Counter(scale), drops: new Counter(1), matches: new Counter(1), turns: new Counter(1), reused: new Counter(1) };
-    this.matchedAt = samples?.columns.indexOf('matched') ?? -1;
-    this.earlyAt = samples?.columns.indexOf('early') ?? -1;
   }
 
   private fate(packet: QueuedPacket): number {
@@ -164,7 +154,7 @@ export class KernelChance implements Chance {
       this.hidden++;
       return false;
     }
-    const answer = (fate & MARKED) !== 0 || ((fate & SENT) === 0 && this.droppedNow(packet as ReplayPacket, this.earlyAt, 'early'));
+    const answer = (fate & MARKED) !== 0 || (fate & (SENT | TAKEN)) === 0;
     this.counters.signals.add(probability, answer);
     this.lastAsked = { packet, probability, answer };
     return answer;
@@ -185,25 +175,13 @@ export class KernelChance implements Chance {
   }
 
   victim(packet: QueuedPacket): boolean {
-    return (this.fate(packet) & SENT) === 0;
+    return (this.fate(packet) & TAKEN) !== 0;
   }
 
   matches(packet: QueuedPacket, probability: number, possible: boolean): boolean {
-    const answer = possible && (this.fate(packet) & SENT) === 0 && this.droppedNow(packet as ReplayPacket, this.matchedAt, 'matched');
+    const answer = possible && (this.fate(packet) & MATCHED) !== 0;
     this.counters.matches.add(probability, answer);
     return answer;
-  }
-
-  /**
-   * Of an arrival that never leaves: is it dropped at once? Where one that waits may be taken out later (CHOKe), the kernel's counter of
-   * such drops tells: more of them by the next sample than ours has counted.
-   */
-  private droppedNow({ tNs }: ReplayPacket, column: number, name: string): boolean {
-    const rows = this.samples?.rows ?? [];
-    if (this.matchedAt < 0) return true;
-    while (this.nextSample < rows.length && rows[this.nextSample]![0]! < tNs) this.nextSample++;
-    const row = rows[this.nextSample];
-    return row !== undefined && row[column]! - rows[0]![column]! > this.own(name);
   }
 
   rounded(flow: object, probability: number, afresh: boolean): void {

@@ -95,14 +95,8 @@ export async function replayDecisions(request: ReplayRequest): Promise<ReplayOut
   const fates = new Fates();
   const pending = new PendingByKey();
   const originNs = origin + phaseNs;
-  const state = new Float64Array(kind.state.length);
-  let ourDrops = 0, randomNumbers = 0, nowNs = originNs;
-  // Only when CHOKe asks: `queue` is there by then.
-  const own = (column: string): number => {
-    queue.readState(state, nowNs);
-    return state[kind.state.indexOf(column)]!;
-  };
-  const chance = request.chance === null ? undefined : new KernelChance(request.chance.fates, request.chance.scale, request.samples, own, request.otherwise, request.placed);
+  let ourDrops = 0, randomNumbers = 0;
+  const chance = request.chance === null ? undefined : new KernelChance(request.chance.fates, request.chance.scale, request.otherwise, request.placed);
   const context: AqmContext = {
     chance,
     randomU32: () => {
@@ -138,7 +132,7 @@ export async function replayDecisions(request: ReplayRequest): Promise<ReplayOut
       if (tNs > request.untilNs || (request.chance !== null && fates.length >= request.chance.fates.decided)) break events;
       lastNs = tNs;
       judge?.before(tNs);
-      nowNs = tNs + originNs;
+      const nowNs = tNs + originNs;
       advance(nowNs);
       const [lo, hi, ecn] = [chunk.keyLo[i]!, chunk.keyHi[i]!, chunk.ecn[i]!];
       if (chunk.leaving[i] === 0) {

@@ -3,11 +3,13 @@
  * flows share a queue, and decisions within a clock step of their threshold. How much of it was needed is part of the verdict.
  */
 
+import { chokeParams } from '../../aqm/choke.js';
 import type { Plan } from '../plan/plan.js';
 import { findBuckets, type Buckets, type Sharing } from './buckets.js';
 import { agrees, clockPeriodNs, differences, replayDecisions, type ReplayOutcome, type ReplayRequest, type SetKeys } from './decisions.js';
 import { readSharing } from './hashes.js';
 import type { JudgedKind } from './kinds.js';
+import { findMatches } from './matches.js';
 import { search } from './search.js';
 import { apart, findTimer } from './timer.js';
 
@@ -33,8 +35,13 @@ export type Given = Omit<ReplayRequest, 'keys' | 'placed' | 'phaseNs' | 'startNs
 
 /** @returns a text: why it cannot be judged */
 export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise<Settled | string> {
-  if (how.samplesNs !== undefined && (given.samples === null || apart(given.samples) > how.samplesNs)) {
-    return `without samples every ${how.samplesNs / 1e6} ms the record does not show which packet was dropped as it came and which was taken out of the queue later; run it with collect: { queue: ${how.samplesNs / 1e6}ms }`;
+  if (how.matchesNs !== undefined) {
+    const { chance, samples } = given;
+    if (chance === null || samples === null || apart(samples) > how.matchesNs) {
+      return `without samples every ${how.matchesNs / 1e6} ms the record does not show which packet was dropped as it came and which was taken out of the queue later; run it with collect: { queue: ${how.matchesNs / 1e6}ms }`;
+    }
+    const found = await findMatches(given.source, samples, chance.fates, chokeParams(given.params, { mtuBytes: given.mtuBytes + 14, rateBps: given.rateBps }), given.untilNs);
+    if (found === 'lost') return `which packet was dropped as it came and which was taken out of the queue later was not found: too many were within ${how.matchesNs / 1e6} ms`;
   }
   const placed = given.source.hashed && how.hashed !== undefined;
   let buckets = how.shared === undefined || placed ? null : await findBuckets(given.source, given.untilNs);
