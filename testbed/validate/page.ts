@@ -1,7 +1,7 @@
 /** The outcome of a validation as one self-contained page: a row a cell, what is off and by how much, links to the runs' pages. */
 
 import { formatValue } from '../compare/wording.js';
-import { dash } from '../report/format.js';
+import { counted, dash } from '../report/format.js';
 import { page, table, type Cell as TableCell } from '../report/page.js';
 import { escapeHtml } from '../report/svg.js';
 import { byVaried, figureCounts, offText, variedText } from './text.js';
@@ -23,9 +23,9 @@ export function validationPage(validation: Validation): string {
   const hasReplay = cells.some(({ replay }) => replay !== null), chance = chanceOfAll(cells);
   const parts = [
     style,
-    `<h1>Simulator against kernel</h1><p class="dim">${escapeHtml(`${validation.kernel === null ? '' : `Linux ${validation.kernel}, `}${validation.machine}; ${cells.length} cells`)}</p>`,
+    `<h1>Simulator against kernel</h1><p class="dim">${escapeHtml(`${validation.kernel === null ? '' : `Linux ${validation.kernel}, `}${validation.machine}; ${counted(cells.length, 'cell')}`)}</p>`,
     validation.interrupted ? '<div class="state warn"><strong>Interrupted</strong>Not every cell was judged: the same command goes on where it stopped.</div>' : '',
-    bad.length > 0 ? `<div class="state bad"><strong>${bad.length === 1 ? 'One file' : `${bad.length} files`} could not be run</strong><ul>${bad.map(({ message }) => `<li>${escapeHtml(message)}</li>`).join('')}</ul></div>` : '',
+    bad.length > 0 ? `<div class="state bad"><strong>${bad.length === 1 ? 'One file' : `${bad.length} files`} could not be run</strong><ul>${bad.map(({ message }) => `<li>${escapeHtml(message).replaceAll('\n', '<br>')}</li>`).join('')}</ul></div>` : '',
     `<div class="tiles">${[tile(share(pass), `pass (${pass} of ${cells.length})`), tile(share(inside), 'inside every tolerance'), tile(share(pass - inside), 'beyond one, within the noise'), tile(String(fail), 'fail'), tile(String(invalid), 'could not be judged')].join('')}</div>`,
     `<h2>Cells</h2><div class="cells${hasReplay ? ' replayed' : ''}">${table(['Cell', 'Verdict', 'Furthest off', ...columns, ...(hasReplay ? ['Replay'] : []), 'Runs'], order.map((cell) => row(cell, columns, hasReplay)))}</div><p class="dim">Figures: simulator over kernel, medians over seeds. Red: differs. Amber: beyond the tolerance, within the spread over seeds.</p>`,
     figureCounts(cells).length > 0 ? `<h2>Figures</h2>${table(['Figure', 'Cells', 'Inside', 'Within noise', 'Differ'], figureCounts(cells).map(({ title, agrees, noise, differs }) => [title, String(agrees + noise + differs), String(agrees), String(noise), String(differs)]))}` : '',

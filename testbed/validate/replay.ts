@@ -79,7 +79,7 @@ export function verdictOf(judgements: Judgements, tests: number): ReplayVerdict 
     if (tallies.signals !== undefined) signals.push(tallies.signals);
     messages.push([
       told,
-      ...(tallies.signals === undefined ? [] : [`${formatCount(tallies.signals.happened)} drops or marks by chance where ${formatCount(tallies.signals.expected)} are expected (z ${tallies.signals.z.toFixed(1)})`]),
+      ...(tallies.signals === undefined ? [] : [`${formatCount(tallies.signals.happened)} drops or marks by chance where ${formatCount(tallies.signals.expected)} are expected (z ${tallies.signals.z.toFixed(1).replace('-', '−')})`]),
       ...(beyond.length === 0 ? [] : [`beyond z ${zBound(tests).toFixed(1)}, which one of ${formatCount(tests)} is once in 1000 times`]),
     ].join(', '));
   }

@@ -68,8 +68,9 @@ export async function validate(options: ValidateOptions): Promise<number> {
     makeFolders(path.resolve(options.out));
     fs.accessSync(options.out, fs.constants.W_OK);
   } catch (error) {
-    throw new UserError(`${options.out}: results cannot be written there (${(error as NodeJS.ErrnoException).code ?? String(error)}); name a folder you may write to with --out DIR`);
+    throw new UserError(`${options.out}: results cannot be written there (${(error as NodeJS.ErrnoException).code ?? String(error)}); name a folder you may write to with --out DIR`, 2);
   }
+  if (options.table !== undefined) checkWritable(options.table);
   store.sweep();
 
   const making: Record<EngineName, Making> = {
@@ -261,6 +262,18 @@ function write(options: ValidateOptions, validation: Validation): void {
   if (options.table !== undefined) {
     if (validation.interrupted) process.stderr.write(`${options.table} is left as it is: not every cell was judged.\n`);
     else replace(options.table, markdownTable(validation, options));
+  }
+}
+
+/** Before an hour's work. @throws UserError */
+function checkWritable(file: string): void {
+  try {
+    const folder = path.dirname(file);
+    if (fs.statSync(file, { throwIfNoEntry: false })?.isDirectory()) throw Object.assign(new Error('it is a folder'), { code: 'EISDIR' });
+    fs.accessSync(folder, fs.constants.W_OK);
+    if (!fs.statSync(folder).isDirectory()) throw Object.assign(new Error('no folder'), { code: 'ENOTDIR' });
+  } catch (error) {
+    throw new UserError(`--table ${file}: cannot be written (${(error as NodeJS.ErrnoException).code ?? String(error)}); expected a file in a folder that is there`, 2);
   }
 }
 
