@@ -87,7 +87,8 @@ describe('the machine uml', function () {
   it('shows a guest the same clock, random numbers, environment and devices in every run of a seed', async () => {
     const [first, second, other] = [await runNamed('observe', { plan: { seed: 7 } }), await runNamed('observe', { plan: { seed: 7 } }), await runNamed('observe', { plan: { seed: 8 } })];
     assert.equal(first.raw('observed.json'), second.raw('observed.json'));
-    const observed = JSON.parse(first.raw('observed.json')) as { env: Record<string, string>; random: string; tmp: number };
+    const observed = JSON.parse(first.raw('observed.json')) as { env: Record<string, string>; random: string; tmp: number; writeBack: readonly string[] };
+    assert.deepEqual(observed.writeBack, ['100', '100'], 'what is recorded reaches the host each second');
     assert.deepEqual(Object.keys(observed.env).sort(), ['HOME', 'LANG', 'PATH', 'TMPDIR', 'TZ', 'UV_THREADPOOL_SIZE']);
     assert.equal(observed.tmp, 0);
     assert.notEqual(observed.random, (JSON.parse(other.raw('observed.json')) as { random: string }).random);
