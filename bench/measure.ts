@@ -2,9 +2,9 @@
 
 import { spawn } from 'node:child_process';
 import * as fs from 'node:fs';
-import * as os from 'node:os';
 import * as path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { temporaryFolder } from '../testbed/testing/temporary-folder.js';
 
 export const projectRoot = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..', '..');
 const cli = path.join(projectRoot, 'bin', 'testbed.cjs');
@@ -35,7 +35,7 @@ interface RunMetrics { readonly bottlenecks: Readonly<Record<string, { readonly 
  * @throws Error with what it printed when it failed
  */
 export async function testbedRun(args: readonly string[], core: number | null, mayBeInvalid = false): Promise<TimedRun> {
-  const out = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-bench-'));
+  const out = temporaryFolder('testbed-bench-');
   const result = await timed(process.execPath, [cli, 'run', ...args, '--out', out], core);
   const folders = fs.readdirSync(out);
   const judged = result.code === 0 || (mayBeInvalid && result.code === 1 && result.stdout.includes('invalid'));

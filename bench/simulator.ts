@@ -1,10 +1,10 @@
 /** `npm run bench simulator`: packets through the bottleneck a wall second, and whole commands, with ns-3 beside them. One core. */
 
 import * as fs from 'node:fs';
-import * as os from 'node:os';
 import * as path from 'node:path';
 import { median, projectRoot, timed } from './measure.js';
 import type { SimulatorFigures } from './simulate.js';
+import { temporaryFolder } from '../testbed/testing/temporary-folder.js';
 
 type Say = (what: string, figure: string, goal: string, met: boolean | null) => void;
 
@@ -44,7 +44,7 @@ export async function simulator(say: Say, ns3: string | null): Promise<void> {
     if (wholeS === undefined) continue;
     const walls: number[] = [];
     for (let i = 0; i < 3; i++) {
-      const out = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-bench-'));
+      const out = temporaryFolder('testbed-bench-');
       const run = await timed(process.execPath, [path.join(projectRoot, 'bin', 'testbed.cjs'), 'sim', path.join(projectRoot, 'bench', 'dumbbell.yaml'), '--seed', '1', '--out', out, ...words.flatMap((word) => ['--set', word])], core);
       if (run.code !== 0) throw new Error(run.stderr);
       fs.rmSync(out, { recursive: true, force: true });

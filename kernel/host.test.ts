@@ -1,13 +1,14 @@
 /** What is chosen on the host for a guest: memory, cores, boot folders, packages. */
 
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
 import { familyOf, howToInstall } from '../testbed/doctor/packages.js';
 import { deadBootFolders, makeBootFolder } from './boot-folder.js';
 import { parseCoreList, takeCore } from './cores.js';
 import { memoryFolder, mountOf, parseMounts, whyNotHere } from './memory.js';
+import { temporaryFolder } from '../testbed/testing/temporary-folder.js';
 
 const mountinfo = [
   '21 1 254:0 / / rw,relatime - ext4 /dev/vda rw',
@@ -26,7 +27,7 @@ describe('a guest\'s memory', () => {
   });
 
   it('goes to the first folder that can hold it, and the refusal says what is wrong with each', () => {
-    const folder = mkdtempSync(path.join(os.tmpdir(), 'testbed-memory-'));
+    const folder = temporaryFolder('testbed-memory-');
     try {
       assert.equal(memoryFolder(4096, ['/nowhere', folder]), folder);
       assert.throws(() => memoryFolder(1e18, ['/nowhere', folder]), /\/nowhere: does not exist; .*MiB free\); set TMPDIR/);
@@ -53,7 +54,7 @@ describe('cores', () => {
 
 describe('boot folders', () => {
   it('are dead when nobody holds them, and only then; a folder that is merely called so is nobody\'s to remove', () => {
-    const place = mkdtempSync(path.join(os.tmpdir(), 'testbed-boots-'));
+    const place = temporaryFolder('testbed-boots-');
     const before = process.env['TMPDIR'];
     process.env['TMPDIR'] = place;
     try {

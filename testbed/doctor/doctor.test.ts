@@ -3,10 +3,10 @@
 import assert from 'node:assert/strict';
 import { render } from '../cli/doctor.js';
 import { diagnose } from './doctor.js';
-import { mkdtempSync, rmSync } from 'node:fs';
-import * as os from 'node:os';
+import { rmSync } from 'node:fs';
 import * as path from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
+import { temporaryFolder } from '../testing/temporary-folder.js';
 
 describe('testbed doctor', () => {
   it('says of every machine whether it is usable, and if not why and what to do', async () => {
@@ -22,7 +22,7 @@ describe('testbed doctor', () => {
 
   it('says of hosts in containers whether an engine answers, and what to do where none does', async () => {
     const before = process.env['DOCKER_HOST'];
-    const empty = mkdtempSync(path.join(os.tmpdir(), 'testbed-doctor-'));
+    const empty = temporaryFolder('testbed-doctor-');
     try {
       process.env['DOCKER_HOST'] = `unix://${path.join(empty, 'nobody')}`;
       const diagnosis = await diagnose();
@@ -36,7 +36,7 @@ describe('testbed doctor', () => {
   });
 
   it('names the kernel to build for a user who has none', async () => {
-    const empty = mkdtempSync(path.join(os.tmpdir(), 'testbed-doctor-'));
+    const empty = temporaryFolder('testbed-doctor-');
     const before = process.env['TESTBED_CACHE'];
     process.env['TESTBED_CACHE'] = empty;
     try {

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
-import * as os from 'node:os';
 import * as path from 'node:path';
 import { UserError } from '../errors.js';
 import { openDatabase, sqlPath } from './database.js';
@@ -12,13 +11,14 @@ import { syntheticPlan, writeSyntheticRaw } from './synthetic-raw.js';
 import type { SyntheticPacket } from './synthetic-raw.js';
 import { tables } from './tables.js';
 import type { TableName } from './tables.js';
+import { temporaryFolder } from '../testing/temporary-folder.js';
 
 const tableNames = Object.keys(tables) as TableName[];
 
 describe('ingest', function ingestTests() {
   this.timeout(60_000);
   let runDir: string;
-  beforeEach(() => { runDir = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-ingest-')); });
+  beforeEach(() => { runDir = temporaryFolder('testbed-ingest-'); });
   afterEach(() => { fs.rmSync(runDir, { recursive: true, force: true }); });
 
   async function read(table: TableName): Promise<Record<string, unknown>[]> {
@@ -52,7 +52,7 @@ describe('ingest', function ingestTests() {
     const first = hashes(runDir);
     await ingest(runDir);
     assert.deepEqual(hashes(runDir), first);
-    const copy = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-ingest copy [1]*'));
+    const copy = temporaryFolder('testbed-ingest copy [1]*');
     try {
       fs.cpSync(path.join(runDir, 'raw'), path.join(copy, 'raw'), { recursive: true });
       await ingest(copy);

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
-import * as os from 'node:os';
 import * as path from 'node:path';
 import { gitCommit } from './git-commit.js';
+import { temporaryFolder } from '../testing/temporary-folder.js';
 
 describe('the commit of the repository', () => {
   let folder: string;
-  before(() => { folder = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-git-'))); });
+  before(() => { folder = fs.realpathSync(temporaryFolder('testbed-git-')); });
   after(() => { fs.rmSync(folder, { recursive: true, force: true }); });
 
   const git = (directory: string, ...args: string[]): string =>
