@@ -1,13 +1,15 @@
 /** What is chosen on the host for a guest: memory, cores, boot folders, packages. */
 
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
-import { familyOf, howToInstall } from '../testbed/doctor/packages.js';
+import { familyOf, howToInstall, isListed, neededPrograms } from '../testbed/doctor/packages.js';
 import { deadBootFolders, makeBootFolder } from './boot-folder.js';
+import { buildTools } from './build.js';
 import { parseCoreList, takeCore } from './cores.js';
 import { memoryFolder, mountOf, parseMounts, whyNotHere } from './memory.js';
+import { projectFile } from './project.js';
 import { temporaryFolder } from '../testbed/testing/temporary-folder.js';
 
 const mountinfo = [
@@ -88,5 +90,27 @@ describe('packages', () => {
     assert.equal(howToInstall(['ip', 'tc', 'iperf3'], 'debian'), 'apt-get install --no-install-recommends iproute2 iperf3');
     assert.equal(howToInstall(['ip', 'tc'], 'fedora'), 'dnf install iproute iproute-tc');
     assert.match(howToInstall(['bc'], 'other'), /bc \(Debian, Ubuntu\), bc \(Fedora\) or bc \(Arch\)/);
+  });
+
+  it('are known of every program that the code starts or looks for', () => {
+    // coreutils and libc, what goes by another name (cc: gcc; umount: mount), and Debian's own.
+    const everywhere = ['sh', 'sleep', 'timeout', 'true', 'stty', 'ldd', 'cc', 'umount', 'apt-get', 'apt-cache', 'dpkg-deb'];
+    const unknown = new Set<string>();
+    let seen = 0;
+    for (const part of ['kernel', 'testbed', 'collectors', 'daemon', 'simulator', 'bench']) {
+      for (const file of readdirSync(projectFile(part), { recursive: true, encoding: 'utf8' })) {
+        if (!file.endsWith('.ts')) continue;
+        const text = readFileSync(projectFile(part, file), 'utf8');
+        // A start or a look-up by a name that stands there, or a list of names of which those that are missing are filtered.
+        const names = [...text.matchAll(/\b(?:findProgram|spawn|spawnSync|execFile|execFileSync)\('([^'/]+)'/g)].map((match) => match[1]!);
+        for (const match of text.matchAll(/\[('[^\]]+')[^\]\n]*\]\.filter\(\(\w+\) => findProgram\(/g)) names.push(...[...match[1]!.matchAll(/'([^']+)'/g)].map((each) => each[1]!));
+        seen += names.length;
+        for (const name of names) if (!everywhere.includes(name) && !isListed(name)) unknown.add(`${name} in ${part}/${file}`);
+      }
+    }
+    assert.ok(seen > 40, `${seen} found`);
+    assert.deepEqual([...unknown], []);
+    for (const name of buildTools) assert.ok(isListed(name), name);
+    assert.deepEqual(buildTools.filter((name) => !neededPrograms('usually').includes(name)), [], 'the set-up installs what it builds the kernel with');
   });
 });
