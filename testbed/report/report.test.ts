@@ -153,6 +153,19 @@ describe('report', function reportTests() {
     assert.match(text, /1 not counted:\n {2}r3: invalid\. superpacket: big/);
   });
 
+  it('of a set of which no run counts says why, and has no headings without anything below', async () => {
+    await makeRun(path.join(folder, 'r1'), { packets: 300 }, { status: 'incomplete', error: 'it was interrupted' });
+    await summarise(folder);
+    const html = fs.readFileSync(await writeReport(folder), 'utf8');
+    assert.match(html, /0 runs counted<\/li><\/ul>[^]*1 run is not counted[^]*<b>incomplete<\/b>: it was interrupted/);
+    assert.doesNotMatch(html, /<h2>|seeds/);
+  });
+
+  it('tells flows of one class and sender apart by their number', async () => {
+    const html = await makeRun(folder, { packets: 2000, flows: 3 }, {}, (plan) => ({ ...plan, flows: plan.flows.map((flow) => ({ ...flow, src: plan.flows[0]!.src })) }));
+    for (const number of [1, 2, 3]) assert.ok(new RegExp(`long \\S+ #${number}<`).test(html), `#${number}`);
+  });
+
   it('refuses a folder that is neither a run nor a set', async () => {
     await assert.rejects(writeReport(folder), UserError);
   });
