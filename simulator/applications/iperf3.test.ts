@@ -111,6 +111,29 @@ describe('iperf3 in the simulator', () => {
     }, { aqms: chosen(Array.from({ length: 100 }, (_, i) => i)) });
   });
 
+  it('sends datagrams at whole milliseconds of the test, as many as the rate is ahead of them (iperf_check_throttle)', () => {
+    const udp = { kind: 'cbr', transport: 'udp', cc: null, rateBps: 12e6, packetBytes: 1200, startNs: 1e9, stopNs: 2e9 } as const;
+    withRun(plan({ rttNs: 50e6, durationNs: 3e9, flows: [udp] }), (result) => {
+      // 11.72 Mbit/s of payload, 9376 bits a datagram: five in four milliseconds. 32 bytes ask for the stream.
+      const seen = [1150, 1200, 1201, 1202, 1203, 1204, 1204, 1205, 1206, 1207, 1208, 1208, 1209, 1210, 1211, 1212, 1212, 1213];
+      const found = packets(result).filter((row) => row['flow'] === 0);
+      assert.deepEqual(found.slice(0, seen.length).map((row) => Math.round(row['t_enqueue']! / 1e4) / 100), seen);
+      assert.deepEqual(found.slice(0, 3).map((row) => row['size']), [32, 1200, 1200]);
+      const [flow] = result.flows;
+      assert.deepEqual([flow!.status, flow!.packets_sent, flow!.packets_lost, flow!.bytes], ['complete', 1249, 0, 1463828]);
+      assert.ok(Math.abs(flow!.t_end! / 1e6 - 2301.556) < 0.1, `ends at ${flow!.t_end! / 1e6} ms`);
+    });
+  });
+
+  it('waits 30 s for the answer to the datagram that asks for a stream, and then fails', () => {
+    const udp = { kind: 'cbr', transport: 'udp', cc: null, rateBps: 1e6, packetBytes: 500, stopNs: 40e9 } as const;
+    withRun(plan({ rttNs: 20e6, queue: queue('chosen'), durationNs: 40e9, flows: [udp] }), (result) => {
+      const [flow] = result.flows;
+      assert.equal(flow!.status, 'failed');
+      assert.match(flow!.error!, /30 s/);
+    }, { aqms: chosen([6]) }); // after SYN, ACK, cookie, ACK, length and parameters
+  });
+
   it('is left out of the classic model, whose flows have no such habits', () => {
     withRun({ ...plan({ rttNs: 50e6, durationNs: 1e9, flows: [{}] }), tcp: { hostSysctls: {}, routerSysctls: {}, model: 'classic' } }, (result) => {
       const first = packets(result).slice(0, 3).map((row) => [row['size'], row['flow']]);
