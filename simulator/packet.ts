@@ -41,6 +41,8 @@ export class Packet implements QueuedPacket {
   arriveNs = NaN;
   order = NaN;
   owner: SmallQueueOwner | null = null;
+  /** What it takes of its owner's small queue, bytes. */
+  ownedBytes = 0;
 
   // What it carries. Sequence and acknowledgement numbers count segments.
   kind = 0;

@@ -429,15 +429,22 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   private setBufferEnd(k: number, end: number): void { this.bufferEnds[(this.firstBuffer + k) & (this.bufferEnds.length - 1)] = end; }
 
   private addBuffer(end: number): void {
-    const { bufferEnds, buffers } = this;
-    if (buffers === bufferEnds.length) {
-      const more = new Int32Array(2 * buffers);
-      for (let k = 0; k < buffers; k++) more[k] = this.bufferEnd(k);
-      this.bufferEnds = more;
-      this.firstBuffer = 0;
-    }
+    this.growBuffers();
+    this.setBufferEnd(this.buffers++, end);
+  }
+  private splitFirstBuffer(end: number): void {
+    this.growBuffers();
     this.buffers++;
-    this.setBufferEnd(buffers, end);
+    this.firstBuffer = (this.firstBuffer - 1) & (this.bufferEnds.length - 1);
+    this.setBufferEnd(0, end);
+  }
+  private growBuffers(): void {
+    const { bufferEnds, buffers } = this;
+    if (buffers < bufferEnds.length) return;
+    const more = new Int32Array(2 * buffers);
+    for (let k = 0; k < buffers; k++) more[k] = this.bufferEnd(k);
+    this.bufferEnds = more;
+    this.firstBuffer = 0;
   }
 
   /** tcp_fragment: what is in flight to segment `s` and what comes after it are in different buffers. */
@@ -663,7 +670,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
         sent = this.packetsOut > before;
       } else if (this.packetsOut > 0) {
         this.split(this.nxt - 2);
-        this.retransmit(this.nxt - 1);
+        this.repeat(this.nxt - 1, false);
         this.tlpRetrans = true;
         sent = true;
       }
@@ -683,7 +690,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.enterLoss();
     this.timeouts++;
     this.split(this.una);
-    this.retransmitLost(this.una);
+    this.repeat(this.una, true);
     this.rto = Math.min(this.rto * 2, rtoMax);
     this.arm(timer.retransmit, this.rto);
   }
@@ -835,14 +842,15 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     if (!this.hostQueue) return false;
     let limit = Math.max(2 * (burstBytes + bufferOverhead), Math.floor(this.pacingRate / 1024));
     if (!this.paced) limit = Math.min(limit, limitOutputBytes);
-    if (this.hostBytes <= limit * (1 << factor) || this.packetsOut <= 1) return false;
+    // A socket without packets counts 1 (sk_wmem_alloc).
+    if (this.hostBytes + 1 <= limit * (1 << factor) || this.buffersOut <= 1) return false;
     this.throttled = true;
     return true;
   }
 
   /** A packet left this host's queue. */
   released(packet: Packet): void {
-    this.hostBytes -= packet.payload + bufferOverhead / 2;
+    this.hostBytes -= packet.ownedBytes;
     // A flow that was cut has left the events; its packets still leave the queue.
     if (this.throttled && this.pacingTimer.actorId >= 0 && !this.network.events.pending(this.pacingTimer.actorId)) {
       this.throttled = false;
@@ -900,7 +908,11 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       let count = Math.min(quota, length);
       // A burst never goes beyond the receive window.
       while (count > 1 && !this.windowAllows(this.nxt + count - 1)) count--;
-      if (this.smallQueueFull(0, count * this.mss)) break;
+      if (this.smallQueueFull(0, count * this.mss)) {
+        // tso_fragment came before: the burst that must wait has a buffer of its own, and the last one room again.
+        if (this.buffers > 0 && count < length) this.splitFirstBuffer(this.nxt + count);
+        break;
+      }
 
       const dueNs = this.sendAtNs;
       this.sendAtNs = Math.max(dueNs, this.now);
@@ -923,7 +935,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
         bytes += this.payloadOf(s);
         this.nxt = s + 1;
         this.packetsOut++;
-        this.transmit(s, false);
+        this.transmit(s, false, k === 0 ? bufferOverhead + (count - 1) * this.mss + this.payloadOf(s + count - 1) : 0);
       }
       this.buffersOut++;
       this.leaveBuffers();
@@ -961,7 +973,8 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.sendAtNs += gap - Math.min(Math.floor(gap / 2), this.sendAtNs - dueNs);
   }
 
-  private transmit(s: number, again: boolean): void {
+  /** @param ownedBytes what it takes of the host's queue: a burst is one buffer there (struct sk_buff), and leaves it when its first segment does */
+  private transmit(s: number, again: boolean, ownedBytes: number): void {
     const payload = this.payloadOf(s);
     const packet = this.network.pool.take(this.route, payload > 0 ? kind.data : kind.fin, this.headerBytes + payload);
     packet.seq = s;
@@ -980,9 +993,12 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       }
     }
     if (this.hostQueue) {
-      packet.owner = this;
       packet.edtNs = this.sendAtNs;
-      this.hostBytes += payload + bufferOverhead / 2;
+      if (ownedBytes > 0) {
+        packet.owner = this;
+        packet.ownedBytes = ownedBytes;
+        this.hostBytes += ownedBytes;
+      }
     }
     if (payload > 0) {
       this.segmentsSent++;
@@ -991,17 +1007,21 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.network.send(packet);
   }
 
-  /** __tcp_retransmit_skb */
+  /** __tcp_retransmit_skb, one segment of it; `repeat` and the queue of lost ones see to its departure time. */
   private retransmit(s: number): void {
     const { board } = this;
     const i = s & board.mask;
     this.retransmits++;
-    const dueNs = this.sendAtNs;
-    this.sendAtNs = Math.max(dueNs, this.now);
     this.stamp(i, Math.floor(this.sendAtNs / 1000));
     board.sentLast(s);
     board.flags[i] = (board.flags[i]! | seg.everRetransmitted) & ~seg.delivered;
-    this.transmit(s, true);
+    this.transmit(s, true, bufferOverhead + this.payloadOf(s));
+  }
+  /** A single segment, whether or not it is its turn. */
+  private repeat(s: number, lost: boolean): void {
+    const dueNs = this.sendAtNs;
+    this.sendAtNs = Math.max(dueNs, this.now);
+    if (lost) this.retransmitLost(s); else this.retransmit(s);
     this.pace(this.payloadOf(s), dueNs);
   }
   /** tcp_retransmit_skb */
@@ -1022,10 +1042,12 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     const maxSegments = this.tsoSegments();
     let hole = -1;
     let rearm = false;
-    /** Segments of a buffer repeated so far: at most so many in one burst. */
+    // Segments of a buffer repeated so far, in one burst, which is paced as one; its payload; and when it was due.
     let burst = 0;
+    let bytes = 0;
+    let dueNs = 0;
     for (let s = this.retransmitHint >= this.una ? this.retransmitHint : this.una; s < this.nxt; s++) {
-      if (this.pacingBlocks()) break;
+      if (burst === 0 && this.pacingBlocks()) break;
       if (hole < 0) this.retransmitHint = s;
       // The first retransmission of a recovery goes out at once (PRR sees to that; RFC 6675, section 5, step 4.3).
       if (this.cwnd - this.inFlight <= 0 && (this.model.rack || this.state !== state.recovery || this.prrOut > 0)) break;
@@ -1036,13 +1058,23 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
         continue;
       }
       if ((flags & (seg.sacked | seg.retransmitted)) !== 0) continue;
-      if (this.smallQueueFull(1, maxSegments * this.mss)) break;
+      if (burst === 0) {
+        if (this.smallQueueFull(1, maxSegments * this.mss)) break;
+        dueNs = this.sendAtNs;
+        this.sendAtNs = Math.max(dueNs, this.now);
+        bytes = 0;
+      }
       this.retransmitLost(s);
+      bytes += this.payloadOf(s);
       if (this.cwnd - this.inFlight <= 0 || ++burst >= maxSegments) this.split(s);
-      if ((board.flags[s & board.mask]! & seg.burstEnd) !== 0) burst = 0;
+      if ((board.flags[s & board.mask]! & seg.burstEnd) !== 0) {
+        burst = 0;
+        this.pace(bytes, dueNs);
+      }
       if (this.inReduction()) this.prrOut++;
       if (s === this.una && this.pending !== timer.reorder) rearm = true;
     }
+    if (burst > 0) this.pace(bytes, dueNs);
     if (rearm) this.armPaced(timer.retransmit, this.rto);
   }
 
