@@ -18,7 +18,7 @@ import { FlowLog, emptyRow } from './flow-log.js';
 import type { FlowDraft } from './flow-log.js';
 import { iperf3Figures, parseIperf3Output } from './iperf3-json.js';
 import type { Iperf3Figures } from './iperf3-json.js';
-import { interruptedNs, wholeSeconds } from './iperf3-times.js';
+import { interruptedNs, payloadRateBps, wholeSeconds } from './iperf3-settings.js';
 import { Program, canPrepare, firstLine, patience } from './program.js';
 import { payloadBytes } from './udp-flows.js';
 
@@ -56,8 +56,7 @@ export function clientArguments(plan: PlanFlow, seconds: number): string[] {
   const args = ['-c', plan.dstAddress, '-p', String(plan.dstPort), '-B', plan.srcAddress, '--cport', String(plan.srcPort), '-J'];
   if (plan.transport === 'udp') {
     const payload = payloadBytes(plan);
-    const payloadRate = Math.round(((plan.rateBps ?? 0) * payload) / (plan.packetBytes ?? 1)); // iperf3 counts payload
-    args.push('-u', '-b', String(payloadRate), '-l', String(payload));
+    args.push('-u', '-b', String(payloadRateBps(plan, payload)), '-l', String(payload));
     if (plan.ecn) args.push('-S', '2'); // ECT(0)
   } else if (plan.cc !== null) {
     args.push('-C', plan.cc);
