@@ -49,6 +49,26 @@ class Stopper extends Actor {
   }
 }
 
+/** Has the applications of flows that pause write their chunks. */
+class Chunks extends Actor {
+  private next = 0;
+  private readonly list: readonly { readonly id: number; readonly atNs: number; readonly bytes: number }[];
+  constructor(private readonly network: Network, private readonly flows: TcpFlows, plans: readonly PlanFlow[]) {
+    super();
+    this.list = plans.flatMap(({ id, chunks }) => (chunks ?? []).map(([atNs, bytes]) => ({ id, atNs, bytes }))).sort((a, b) => a.atNs - b.atNs || a.id - b.id);
+    if (this.list.length === 0) return;
+    network.events.add(this);
+    network.events.schedule(this.actorId, this.list[0]!.atNs);
+  }
+  override fire(): void {
+    for (; this.next < this.list.length; this.next++) {
+      const { id, atNs, bytes } = this.list[this.next]!;
+      if (atNs > this.network.events.now) { this.network.events.schedule(this.actorId, atNs); return; }
+      this.flows.live.get(id)?.sender.offer(bytes);
+    }
+  }
+}
+
 export class TcpFlows extends Actor {
   private readonly waiting: readonly PlanFlow[];
   private next = 0;
@@ -64,6 +84,7 @@ export class TcpFlows extends Actor {
     }
     this.waiting = [...flows].sort((a, b) => a.startNs - b.startNs || a.id - b.id);
     if (this.waiting.length > 0) network.events.schedule(this.actorId, this.waiting[0]!.startNs);
+    new Chunks(network, this, flows);
     new Stopper(network, this, flows.filter(({ stopNs }) => stopNs !== null && stopNs < endNs).sort((a, b) => a.stopNs! - b.stopNs! || a.id - b.id));
   }
 
@@ -87,6 +108,7 @@ export class TcpFlows extends Actor {
     const receiver = new TcpReceiver(network, back, sender.mss, model, plan.ecn, cc.needsEcn, v6, plan.tool === 'builtin');
     out.sink = receiver;
     back.sink = sender;
+    if (plan.chunks !== undefined) sender.awaitChunks();
     const connection = new TcpConnection(plan, sender, receiver, [out, back], network.events.now);
     this.live.set(plan.id, connection);
     sender.connect();
