@@ -27,6 +27,21 @@ const maskFor = (limit: number): number => {
   return size - 1;
 };
 
+export interface ChokeParams {
+  /** In packets. */
+  readonly red: RedParams;
+  /** Packets. */
+  readonly limit: number;
+  readonly ecn: boolean;
+}
+export function chokeParams(given: Params, { mtuBytes, rateBps }: Pick<AqmContext, 'mtuBytes' | 'rateBps'>): ChokeParams {
+  const { limit, min, max, burst, avpkt, probability, bandwidth, ecn } = resolve(given, { mtuBytes: mtuBytes - ETHERNET_HEADER, rateBps });
+  const wlog = averagingLog('choke', min * avpkt, burst, avpkt);
+  checkThreshold('choke', 'max', max, wlog);
+  const { cellLog, table } = idleDamping('choke', wlog, avpkt, bytesPerSecond(bandwidth));
+  return { red: new RedParams(min, max, wlog, probability32(probability), cellLog, table), limit, ecn };
+}
+
 class Choke extends Discipline {
   private readonly vars = new RedVars();
   private params!: RedParams;
@@ -49,14 +64,7 @@ class Choke extends Discipline {
   }
 
   private set(given: Params): void {
-    const { context } = this;
-    const { limit, min, max, burst, avpkt, probability, bandwidth, ecn } = resolve(given, { mtuBytes: context.mtuBytes - ETHERNET_HEADER, rateBps: context.rateBps });
-    const wlog = averagingLog('choke', min * avpkt, burst, avpkt);
-    checkThreshold('choke', 'max', max, wlog);
-    const { cellLog, table } = idleDamping('choke', wlog, avpkt, bytesPerSecond(bandwidth));
-    this.params = new RedParams(min, max, wlog, probability32(probability), cellLog, table);
-    this.limit = limit;
-    this.ecn = ecn;
+    ({ red: this.params, limit: this.limit, ecn: this.ecn } = chokeParams(given, this.context));
   }
 
   override change(params: Params, nowNs: number): void {

@@ -1,15 +1,29 @@
 /** Runs a command as its users do and says how long it took, whole process, and how much memory. */
 
-import { spawn } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import * as fs from 'node:fs';
-import * as os from 'node:os';
 import * as path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { temporaryFolder } from '../testbed/testing/temporary.js';
 
 export const projectRoot = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..', '..');
 const cli = path.join(projectRoot, 'bin', 'testbed.cjs');
 
 export interface Timed { readonly wallS: number; readonly stdout: string; readonly stderr: string; readonly code: number | null }
+
+const running = new Set<ChildProcess>();
+let told = false;
+
+/** Told to end: when the command that runs has ended, so that nothing of it stays. A terminal tells it of Ctrl-C by itself. */
+export function endWhenTold(): void {
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.on(signal, () => {
+      told = true;
+      if (running.size === 0) process.exit(130);
+      if (signal !== 'SIGINT') for (const child of running) child.kill(signal);
+    });
+  }
+}
 
 /** @param core pins the command and what it starts to one core; null = not pinned. */
 export function timed(program: string, args: readonly string[], core: number | null, timeoutS = 900, env: Readonly<Record<string, string>> = {}): Promise<Timed> {
@@ -17,14 +31,22 @@ export function timed(program: string, args: readonly string[], core: number | n
   const started = performance.now();
   return new Promise((resolve, reject) => {
     const child = spawn(file, words, { stdio: ['ignore', 'pipe', 'pipe'], timeout: timeoutS * 1000, env: { ...process.env, ...env } });
+    running.add(child);
     let stdout = '';
     let stderr = '';
     child.stdout.on('data', (data: Buffer) => { stdout += data.toString(); });
     child.stderr.on('data', (data: Buffer) => { stderr += data.toString(); });
     child.on('error', reject);
-    child.on('close', (code) => resolve({ wallS: (performance.now() - started) / 1000, stdout, stderr, code }));
+    child.on('close', (code) => {
+      running.delete(child);
+      if (told && running.size === 0) process.exit(130);
+      resolve({ wallS: (performance.now() - started) / 1000, stdout, stderr, code });
+    });
   });
 }
+
+/** For a program that cannot remove what it made when it is told to end: it is too busy. */
+export const inTemporaryFolder = (): Readonly<Record<string, string>> => ({ TMPDIR: temporaryFolder('testbed-bench-') });
 
 export interface TimedRun extends Timed { readonly runDir: string; readonly metrics: RunMetrics }
 interface RunMetrics { readonly bottlenecks: Readonly<Record<string, { readonly utilisation: number; readonly throughputBps: number }>> }
@@ -35,7 +57,7 @@ interface RunMetrics { readonly bottlenecks: Readonly<Record<string, { readonly 
  * @throws Error with what it printed when it failed
  */
 export async function testbedRun(args: readonly string[], core: number | null, mayBeInvalid = false): Promise<TimedRun> {
-  const out = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-bench-'));
+  const out = temporaryFolder('testbed-bench-');
   const result = await timed(process.execPath, [cli, 'run', ...args, '--out', out], core);
   const folders = fs.readdirSync(out);
   const judged = result.code === 0 || (mayBeInvalid && result.code === 1 && result.stdout.includes('invalid'));

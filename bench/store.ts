@@ -6,9 +6,9 @@
 import * as fs from 'node:fs';
 import * as http from 'node:http';
 import type { AddressInfo } from 'node:net';
-import * as os from 'node:os';
 import * as path from 'node:path';
 import { peakAtExit, syntheticId, writeSyntheticPacketRun, writeSyntheticRuns } from '../testbed/testing/synthetic-runs.js';
+import { temporaryFolder } from '../testbed/testing/temporary.js';
 import { median, projectRoot, timed } from './measure.js';
 
 const cli = path.join(projectRoot, 'bin', 'testbed.cjs');
@@ -16,7 +16,7 @@ const cli = path.join(projectRoot, 'bin', 'testbed.cjs');
 export type Say = (what: string, figure: string, goal: string, met: boolean | null) => void;
 
 export async function store(say: Say): Promise<void> {
-  const root = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-bench-store-'));
+  const root = temporaryFolder('testbed-bench-store-');
   try {
     const results = path.join(root, 'runs');
     await writeSyntheticRuns(results, { runs: 10_000, packets: { runs: 50, rows: 200_000 } });

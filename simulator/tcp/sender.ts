@@ -104,8 +104,15 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   // What there is to send: `total` data segments, the last of `lastBytes`; then the end (FIN), in a segment of its own or with the last data.
   total: number;
   private lastBytes: number;
-  /** The application writes in chunks and has not stopped: nothing is closed when all is sent. Payload of its short segments, and how much they lack up to what was acknowledged, bytes. */
-  private awaiting = false;
+  private firstBytes: number;
+  /** The application has more to write, but not yet: nothing is closed when all is sent. */
+  private awaiting: boolean;
+  /** Told when the application has written into the send buffer. */
+  onWrite: (() => void) | null = null;
+  /** Told when it is connected; and, after `hold`, when it could be written to again. */
+  onConnect: (() => void) | null = null;
+  onWritable: (() => void) | null = null;
+  /** Payload of the short segments of an application that writes in chunks, and how much they lack up to what was acknowledged, bytes. */
   private shortSegments: Map<number, number> | null = null;
   private lackingBytes = 0;
   private finAlone = false;
@@ -247,6 +254,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   /**
    * @param bytes payload to send; null = until `stop`
    * @param onEnd called once, when everything was acknowledged and the peer's FIN arrived, or when it failed
+   * @param leadBytes the application writes so many first, a segment of their own, and the rest after `begin`; 0 = it writes at once
    */
   constructor(
     private readonly network: Network,
@@ -257,12 +265,15 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     v6: boolean,
     bytes: number | null,
     private readonly onEnd: (sender: TcpSender) => void,
+    leadBytes = 0,
   ) {
     super();
     this.headerBytes = v6 ? 72 : 52;
     this.mss = route.mtuBytes - this.headerBytes;
-    this.total = bytes === null ? infiniteSsthresh : Math.ceil(bytes / this.mss);
-    this.lastBytes = bytes === null ? this.mss : bytes - (this.total - 1) * this.mss;
+    this.awaiting = leadBytes > 0;
+    this.total = this.awaiting ? 1 : bytes === null ? infiniteSsthresh : Math.ceil(bytes / this.mss);
+    this.lastBytes = this.awaiting ? leadBytes : bytes === null ? this.mss : bytes - (this.total - 1) * this.mss;
+    this.firstBytes = this.total > 1 ? this.mss : this.total === 1 ? this.lastBytes : 0;
     if (!model.bufferLimits) {
       this.written = this.total;
       if (bytes !== null) this.closing = this.closeDue = true;
@@ -297,7 +308,14 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   private get end(): number { return this.finAlone ? this.total + 1 : this.written; }
   /** bits/s; NaN before the first sample. */
   get deliveryRateBps(): number { return this.rateIntervalUs > 0 ? (this.rateDelivered * this.mss * 8e6) / this.rateIntervalUs : NaN; }
-  get bytesAcked(): number { return this.una >= this.total ? Math.max(0, (this.total - 1) * this.mss + this.lastBytes - this.lackingBytes) : this.una * this.mss - this.lackingBytes; }
+  get bytesAcked(): number { return this.bytesOf(Math.min(this.una, this.total)); }
+  /** Payload the application has written, bytes. */
+  get bytesWritten(): number { return this.bytesOf(this.written); }
+  private bytesOf(segments: number): number {
+    if (this.shortSegments !== null) return segments * this.mss - this.lackingBytes;
+    if (segments === 0) return 0;
+    return (segments - 1) * this.mss + this.firstBytes + (segments === this.total && segments > 1 ? this.lastBytes - this.mss : 0);
+  }
 
   private clock(): void {
     this.now = this.network.events.now;
@@ -366,6 +384,38 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.expandBuffer();
     this.write();
     this.push();
+    if (this.onConnect !== null) this.onConnect();
+  }
+
+  /** The application goes on after its lead. @param bytes without it; null = until `hold` or `stop` */
+  begin(bytes: number | null): void {
+    if (this.finished || !this.awaiting || this.total > 1) return;
+    this.clock();
+    this.total = bytes === null ? infiniteSsthresh : 1 + Math.ceil(bytes / this.mss);
+    this.lastBytes = bytes === null ? this.mss : bytes - (this.total - 2) * this.mss;
+    this.write();
+    this.push();
+  }
+  /** The application writes no more, and leaves the connection open. */
+  hold(): void {
+    if (this.written < this.total) this.lastBytes = this.mss;
+    this.total = this.written;
+    this.tellWritable();
+  }
+  /** sk_stream_is_writeable, or the connection is gone */
+  private tellWritable(): void {
+    if (this.onWritable === null || this.total > this.written) return;
+    if (this.inFlight < this.cwnd) this.expandBuffer();
+    const queued = this.queued();
+    if (!this.finished && this.sndbuf - queued < queued / 2) return;
+    this.onWritable();
+    this.onWritable = null;
+  }
+  /** The peer reset the connection: nothing more is sent. */
+  private reset(): void {
+    this.finished = true;
+    this.pending = timer.none;
+    this.tellWritable();
   }
 
   /** tcp_sndbuf_expand */
@@ -457,6 +507,10 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   private write(): void {
     if (!this.model.bufferLimits) return;
     this.checkApplicationLimited();
+    this.fillBuffers();
+    if (this.onWrite !== null) this.onWrite();
+  }
+  private fillBuffers(): void {
     const step = this.bufferSegments();
     while (this.written < this.total) {
       const last = this.buffers - 1;
@@ -489,7 +543,11 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
 
   /** After the last byte: the FIN goes with the last segment if that still waits, and alone if it was sent (tcp_send_fin). */
   private close(): void {
-    if (this.awaiting || (this.closing && !this.closeDue)) return;
+    if (this.awaiting) {
+      this.tellWritable();
+      return;
+    }
+    if (this.closing && !this.closeDue) return;
     this.closing = true;
     this.closeDue = false;
     if (this.nxt < this.total) {
@@ -777,7 +835,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   }
   private payloadOf(s: number): number {
     if (this.shortSegments !== null) return this.shortSegments.get(s) ?? (s < this.total ? this.mss : 0);
-    return s < this.total - 1 ? this.mss : s === this.total - 1 ? this.lastBytes : 0;
+    return s === 0 ? this.firstBytes : s < this.total - 1 ? this.mss : s === this.total - 1 ? this.lastBytes : 0;
   }
 
   /** tcp_tso_segs */
@@ -1362,13 +1420,20 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.clock();
     if (packet.kind === kind.synAck) { this.onSynAck(packet); return; }
     if (!this.connected) return;
+    if (packet.kind === kind.reset) { this.reset(); return; }
     if (packet.tsVal > this.tsRecent) this.tsRecent = packet.tsVal;
+    const sent = this.segmentsSent;
     if (packet.kind === kind.fin) this.peerFin = true;
     this.onAck(packet);
     if (this.finished) return;
-    if (packet.kind === kind.fin) this.sendAck();
-    if (this.peerFin && this.closing && this.una >= this.end) { this.finish(); return; }
+    if (this.peerFin && this.closing && this.una >= this.end) {
+      if (packet.kind === kind.fin) this.sendAck();
+      this.finish();
+      return;
+    }
     this.push();
+    // Data that the FIN's acknowledgement let go acknowledge it.
+    if (packet.kind === kind.fin && sent === this.segmentsSent) this.sendAck();
   }
 
   /** tcp_rate_skb_delivered */

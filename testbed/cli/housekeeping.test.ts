@@ -80,6 +80,7 @@ describe('keeping runs in order', () => {
       assert.match(stderr, /no run|not a run/, name);
     }
     add('dumb-1-aaaa');
+    fs.mkdirSync(place.path('elsewhere'));
     for (const args of [['results/runs'], [place.path('results')], ['.'], ['results/runs', '--out', 'elsewhere']]) {
       const { code, stderr } = await run('rm', ...args, '--yes');
       assert.notEqual(code, 0, args.join(' '));

@@ -63,6 +63,7 @@ export async function ingest(runDir: string): Promise<IngestResult> {
   const ofTable = (table: string): RecordFile[] => [...records.values()].filter((file) => file.header.table === table);
 
   const database = await openDatabase();
+  database.views.of = null; // of these files as they were before
   try {
     const rows: Record<TableName, number> = { flows: 0, queue: 0, packets: 0, probes: 0, sockets: 0 };
     rows.flows = await writeFlows(database, runDir, plan, warn);

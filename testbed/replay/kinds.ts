@@ -30,8 +30,8 @@ export interface JudgedKind {
   readonly apart?: (plan: Plan, hashed: boolean) => SetKeys;
   /** A difference may lie in what no record shows: why; null where it may not. */
   readonly secret?: (plan: Plan, params: Params) => string | null;
-  /** It can only be followed with samples no further apart, ns. */
-  readonly samplesNs?: number;
+  /** It drops what waits together with what comes, so that only samples no further apart tell what became of which, ns: matches.ts. */
+  readonly matchesNs?: number;
   /** Under TBF it decides when a packet is looked at (its `peek` takes the packet out). */
   readonly peeks?: true;
   /** Its timer, ns, as the kernel runs it; the run's record does not show when it first went off, so that is searched for. */
@@ -189,8 +189,7 @@ export const kinds: Readonly<Record<string, JudgedKind>> = {
   },
   choke: {
     method: 'judge', chance: { fifo: false, scale: 1 }, apart: byNumber((number) => number),
-    tolerances: { early: 0, pdrop: 0, matched: 0 }, samplesNs: 1e6,
-    secret: severalFlows('of several flows the record does not show which packet was dropped as it came and which was taken out of the queue later (a single flow can be judged whole)'),
+    tolerances: { early: 0, pdrop: 0, matched: 0 }, matchesNs: 1e6,
   },
   pie: {
     method: 'judge', chance: { fifo: true, scale: 0.25 }, peeks: true,

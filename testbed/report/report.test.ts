@@ -11,6 +11,7 @@ import { writeRunJson } from '../records/run-json.js';
 import type { RunJson } from '../records/run-json.js';
 import { runJson, writeSyntheticRaw } from '../records/synthetic-raw.js';
 import type { SyntheticOptions } from '../records/synthetic-raw.js';
+import { columnsText } from './columns.js';
 import { formatBps, formatCount, formatMs, formatPercent, formatSeconds } from './format.js';
 import { writeReport } from './report.js';
 import { niceBin } from './series.js';
@@ -192,8 +193,20 @@ describe('plots', () => {
   });
 });
 
+describe('columns of a terminal', () => {
+  it('give way at the dots of paths before a figure is parted from its unit', () => {
+    const { head, rows } = columnsText(['Figure', 'fq_codel', 'Relative'], [['BL1.classes.long.queueDelayMs.p50', '18.1 Mbit/s', '+5.79 %'], ['web.fctS.p95', '1 200 B', '0 %']], 48);
+    assert.deepEqual([head, ...rows].map((row) => row.split('\n')), [
+      ['Figure                 fq_codel  Relative'],
+      ['BL1.classes.long.   18.1 Mbit/s   +5.79 %', '  queueDelayMs.p50'],
+      ['web.fctS.p95            1 200 B       0 %'],
+    ]);
+  });
+});
+
 describe('figures for people', () => {
   it('have three digits and a unit', () => {
+    assert.deepEqual([formatMs(0.000597), formatSeconds(512e-9), formatMs(0.00102)], ['597 ns', '512 ns', '0.00102 ms']);
     assert.deepEqual([formatMs(5.1234), formatMs(0), formatMs(21100), formatMs(null), formatSeconds(0.25), formatSeconds(2.5), formatPercent(0.8349), formatBps(19.87e6), formatBps(12), formatCount(1234567)],
       ['5.12 ms', '0 ms', '21.1 s', '–', '250 ms', '2.5 s', '83.5 %', '19.9 Mbit/s', '12 bit/s', '1\u202f234\u202f567']);
   });

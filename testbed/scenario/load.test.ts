@@ -1,9 +1,9 @@
 import * as assert from 'node:assert/strict';
 import * as fs from 'node:fs';
-import * as os from 'node:os';
 import * as path from 'node:path';
 import { ScenarioError } from '../errors.js';
 import { simulatorRules } from '../../simulator/rules.js';
+import { temporaryFolder } from '../testing/temporary.js';
 import { load, loadText } from './load.js';
 
 const example = fs.readFileSync('topologies/parking-lot.yaml', 'utf8');
@@ -362,7 +362,7 @@ events:
 });
 
 describe('a file that is not a scenario', () => {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'scenario-'));
+  const folder = temporaryFolder('scenario-');
   const written = (content: string | Buffer): string => {
     const file = path.join(folder, 'f.yaml');
     fs.writeFileSync(file, content);

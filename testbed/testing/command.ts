@@ -15,6 +15,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { projectFile } from '../../kernel/project.js';
 import { selectKernel } from '../../kernel/select.js';
 import { readRunJson, type RunJson } from '../records/run-json.js';
+import { temporaryFolder } from './temporary.js';
 
 export const program = projectFile('bin', 'testbed.cjs');
 
@@ -48,7 +49,7 @@ export interface CommandOptions {
 export class Place {
   readonly folder: string;
   constructor(name = 'testbed-test-', under = os.tmpdir()) {
-    this.folder = fs.mkdtempSync(path.join(under, name));
+    this.folder = temporaryFolder(name, under);
   }
   path(...parts: readonly string[]): string {
     return path.join(this.folder, ...parts);

@@ -2,7 +2,6 @@
 
 import { spawn, type ChildProcess } from 'node:child_process';
 import * as fs from 'node:fs';
-import * as os from 'node:os';
 import * as path from 'node:path';
 import { findProgram } from '../../kernel/project.js';
 import { openEngine } from '../hosts/engine.js';
@@ -10,6 +9,7 @@ import { unmountAll } from '../journal/clean.js';
 import { readMounts } from '../journal/mounts.js';
 import { mayUseNamespaces } from '../machines/local.js';
 import { boundMs } from './command.js';
+import { temporaryFolder } from './temporary.js';
 
 export type EngineKind = 'docker' | 'podman';
 
@@ -28,7 +28,7 @@ export function noEngine(kind: EngineKind = 'docker'): string | null {
 const containersConf = '[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n[containers]\ndefault_ulimits = []\n';
 
 export class PrivateEngine {
-  readonly folder = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-engine-'));
+  readonly folder = temporaryFolder('testbed-engine-');
   readonly socket = path.join(this.folder, 'sock');
   #daemon: ChildProcess | undefined;
 

@@ -1,0 +1,17 @@
+/** When iperf3's tests end, and how long its writes are: the kernel engine's clients are told so, the simulator's do so. */
+
+import type { PlanFlow } from '../plan/plan.js';
+
+const second = 1e9;
+
+/** A client may take this much longer than told (parameters, results, last retransmissions) before it is asked to end, ns. */
+export const overtime = 2 * second;
+
+/** iperf3 takes whole seconds: rounded up, and ended at its stop time. */
+export const wholeSeconds = ({ startNs, stopNs }: PlanFlow): number => Math.max(1, Math.ceil(((stopNs ?? 0) - startNs) / second));
+
+/** When a client is interrupted, ns; null: never. One of whole seconds ends by itself before. */
+export const interruptedNs = ({ startNs, stopNs }: PlanFlow): number | null => (stopNs === null ? null : (stopNs - startNs) % second === 0 ? stopNs + overtime : stopNs);
+
+/** Its default length of a write and of a read over TCP, bytes (DEFAULT_TCP_BLKSIZE). */
+export const blockBytes = 128 * 1024;
