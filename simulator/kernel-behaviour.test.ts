@@ -248,6 +248,49 @@ describe('The simulator does as Linux 6.12 was seen to do', () => {
     }
   });
 
+  it('halves the window of a flow that paused for each retransmission timeout, down to the initial one (tcp_cwnd_restart)', () => {
+    // 300 kB each second (Reno) and each 1.5 s (CUBIC), 50 ms of round trip; packets that arrived at the bottleneck in each 25 ms from the start of a chunk on.
+    const seen = [
+      ['reno', 1000, 1, '54 0 80 28 46'],
+      ['reno', 1000, 2, '32 0 64 0 80 32'],
+      ['cubic', 1500, 1, '10 0 20 0 40 0 80 0 58'],
+    ] as const;
+    for (const [cc, everyMs, chunk, counts] of seen) {
+      const startMs = 100;
+      const chunks = Array.from({ length: 3 }, (_, i): [number, number] => [(startMs + i * everyMs) * 1e6, 300e3]);
+      withRun(dumbbell({ rateBps: 20e6, queue: queue('pfifo', { limit: 1000 }), pairs: 1, rttNs: 50e6, durationNs: 4e9, flows: [{ kind: 'chunks', cc, startNs: startMs * 1e6, chunks }] }), (result) => {
+        const found: number[] = [];
+        for (const row of result.rows('packets-BL1.rec')) {
+          const at = Math.floor((row['t_enqueue']! / 1e6 - startMs - chunk * everyMs + 1) / 25);
+          if (at >= 0 && at < 20) found[at] = (found[at] ?? 0) + 1;
+        }
+        assert.equal(Array.from(found, (n) => n ?? 0).join(' '), counts, `${cc}, chunk ${chunk}`);
+        assert.equal(result.flows[0]!.bytes, 900e3);
+      });
+    }
+  });
+
+  it('keeps what an application that pauses sends out of the bandwidth BBR believes in (tcp_rate_check_app_limited)', () => {
+    // 300 kB each second at 20 Mbit/s and 50 ms: no round trip that shows the link's rate begins with data, so BBR stays in start-up, and Linux 6.12 sent the sixth chunk in bursts of four each
+    // 0.89 ms. Whoever takes each sample for the link's has settled by then at a third of that.
+    const chunks = Array.from({ length: 6 }, (_, i): [number, number] => [(500 + 1000 * i) * 1e6, 300e3]);
+    const plan = dumbbell({ rateBps: 20e6, queue: queue('pfifo', { limit: 1000 }), pairs: 1, rttNs: 50e6, durationNs: 6e9, flows: [{ kind: 'chunks', cc: 'bbr', startNs: 500e6, chunks }] });
+    withRun(plan, (result) => {
+      const times = result.rows('packets-BL1.rec').map((row) => row['t_enqueue']! / 1e6).filter((at) => at > 5499 && at < 5504.5);
+      assert.deepEqual([...new Set(times.map((at) => (at - 5500).toFixed(1)))].map((at) => `${times.filter((t) => (t - 5500).toFixed(1) === at).length} at ${at}`), ['4 at 0.0', '4 at 0.4', '4 at 1.3', '4 at 2.2', '4 at 3.1', '4 at 4.0']);
+    });
+  });
+
+  it('lets a short segment wait for what fills it while an earlier one is not acknowledged (tcp_nagle_check, tcp_minshall_check)', () => {
+    // 2 kB each 15 ms for 250 ms, 50 ms of round trip: arrivals at the bottleneck, ms and bytes. At its end the application closes, and what waits goes out.
+    const seen = '0.0:60 50.0:52 50.0:1500 50.0:1500 50.0:1500 50.0:1500 50.0:1500 50.0:812 60.0:1500 75.0:1500 90.0:1500 90.0:1500 102.4:260 105.0:1500 120.0:1500 135.0:1500 135.0:1500 150.0:1500 152.4:812 165.0:1500 180.0:1500 195.0:1500 195.0:1500 202.4:260 210.0:1500 225.0:1500 240.0:1500 240.0:1500 250.0:260 300.0:52';
+    const chunks = Array.from({ length: 17 }, (_, i): [number, number] => [15e6 * i, 2000]);
+    withRun(dumbbell({ rateBps: 20e6, queue: queue('pfifo', { limit: 1000 }), pairs: 1, rttNs: 50e6, durationNs: 1e9, flows: [{ kind: 'chunks', chunks, stopNs: 250e6 }] }), (result) => {
+      assert.equal(result.rows('packets-BL1.rec').map((row) => `${(row['t_enqueue']! / 1e6).toFixed(1)}:${row['size']}`).join(' '), seen);
+      assert.deepEqual([result.flows[0]!.status, result.flows[0]!.bytes], ['complete', 34_000]);
+    });
+  });
+
   it('sets its timers later by the whole jiffies that a paced packet waits for its departure (tcp_pacing_delay)', () => {
     // The initial window is sent at 250 ms, and all of its acknowledgements are lost. Linux 6.12 sent the loss probe at 770 ms, 2 × 250 + 2 ms and a jiffy later. What
     // would follow the tenth segment departs 25 ms after it with fq: 2 jiffies; with BBR 17.5 ms: one.
