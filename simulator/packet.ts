@@ -7,7 +7,7 @@ import type { QueuedPacket } from '../aqm/aqm.js';
 import type { Route } from './route.js';
 
 /** What a packet carries. */
-export const kind = { data: 0, ack: 1, syn: 2, synAck: 3, fin: 4, udp: 5, probe: 6, reply: 7 } as const;
+export const kind = { data: 0, ack: 1, syn: 2, synAck: 3, fin: 4, reset: 5, udp: 6, probe: 7, reply: 8 } as const;
 
 /** Told when a packet it sent left its own host's queue: TCP small queues. */
 export interface SmallQueueOwner { released(packet: Packet): void }
@@ -34,13 +34,16 @@ export class Packet implements QueuedPacket {
   ipBytes = 0;
   /** The sender's hash (skb->hash). */
   sentHash = NaN;
-  /** When it reached the queue it is in, ns, and its ECN codepoint then: what the record needs. */
+  /** When it reached the queue it is in, ns, after how many others, and its ECN codepoint then: what the record needs. */
   queuedNs = NaN;
+  arrival = 0;
   ecnOnArrival = 0;
   /** When it reaches the end of the wire it is on, ns, and the order of that event. */
   arriveNs = NaN;
   order = NaN;
   owner: SmallQueueOwner | null = null;
+  /** What it takes of its owner's small queue, bytes. */
+  ownedBytes = 0;
 
   // What it carries. Sequence and acknowledgement numbers count segments.
   kind = 0;

@@ -97,7 +97,7 @@ export async function wrongRates(database: Database, plan: Plan, direction: Plan
  * dropped meanwhile; and what left in all, which can be no more than the rate allows.
  */
 async function busyCounters(database: Database, direction: PlanDirection, fromNs: number, toNs: number, rateBps: number, mtuBytes: number): Promise<AchievedRate[]> {
-  const samples = await database.rows<{ t: number; backlog_bytes: number; sent_bytes: number; sent_packets: number; drops: number }>(`
+  const samples = await database.rowsOf<{ t: number; backlog_bytes: number; sent_bytes: number; sent_packets: number; drops: number }>('queue', `
     SELECT t, backlog_bytes, sent_bytes, sent_packets, drops FROM queue WHERE bottleneck = ${sqlText(direction.name)} AND t >= ${fromNs} AND t <= ${toNs} ORDER BY t`);
   const slack = 2 * (mtuBytes + direction.overheadBytes) + (direction.bucket?.burstBytes ?? 0);
   let [bytes, ns, packets] = [0, 0, 0];

@@ -17,13 +17,13 @@ const unsaidWaiting = 0.001;
 
 /** @param database with the views of `openTables` */
 export async function recordFindings(database: Database, runDir: string, plan: Plan, clock: 'virtual' | 'real', window: Window, flows: readonly FlowRecord[], metrics: Metrics): Promise<Finding[]> {
-  const [{ n }] = await database.rows<{ n: number }>('SELECT count(*) AS n FROM (SELECT bottleneck FROM packets LIMIT 1)') as [{ n: number }];
+  const perPacket = !database.views.withoutRows.has('packets');
   const findings: Finding[] = [];
   for (const direction of bottleneckDirections(plan)) {
-    const wrong = await wrongRates(database, plan, direction, window.end, clock, n > 0);
+    const wrong = await wrongRates(database, plan, direction, window.end, clock, perPacket);
     if (wrong.length > 0) findings.push(rateFinding(direction.name, wrong));
   }
-  if (n > 0 && !engineSaid(runDir, 'ecn')) findings.push(...await ecnFindings(database, plan));
+  if (perPacket && !engineSaid(runDir, 'ecn')) findings.push(...await ecnFindings(database, plan));
   if (!window.cut) findings.push(...waitingFindings(metrics), ...absentClasses(plan, flows, window));
   return findings;
 }

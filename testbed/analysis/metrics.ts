@@ -147,14 +147,21 @@ export async function measureRun(runDir: string): Promise<{ readonly metrics: Me
 export const bottleneckDirections = (plan: Plan): PlanDirection[] =>
   plan.links.filter((link) => link.role === 'bottleneck').flatMap((link) => [link.forward, link.reverse]).filter((direction) => direction.queue !== null || direction.rateBps !== null);
 
-/** A view a table over the run's Parquet; a table that is not there has no rows. */
+/** A view a table over the run's Parquet; a table that is not there has no rows. Done once where a database stays with a run. */
 export async function openTables(database: Database, runDir: string): Promise<void> {
+  if (database.views.of === runDir) return;
+  database.views.of = null;
   for (const [name, table] of Object.entries(tables)) {
     const file = parquetOf(runDir, name as TableName);
     const source = fs.existsSync(file) ? `SELECT * FROM read_parquet(${sqlPath(file)})`
       : `SELECT ${table.columns.map((column) => `CAST(NULL AS ${column.type}) AS "${column.name}"`).join(', ')} WHERE false`;
     await database.run(`CREATE OR REPLACE VIEW ${name} AS ${source}`);
   }
+  const names = Object.keys(tables);
+  // Of the files' own count of rows.
+  const [counts] = await database.rows<Record<string, number>>(`SELECT ${names.map((name) => `(SELECT count(*) FROM ${name}) AS ${name}`).join(', ')}`);
+  database.views.withoutRows = new Set(names.filter((name) => counts![name] === 0));
+  database.views.of = runDir;
 }
 
 export interface Window { readonly open: number; readonly close: number; /** close − open, s. */ readonly seconds: number; readonly cut: boolean; readonly end: number }
@@ -203,7 +210,7 @@ const inWin = (column: string, window: Window): string => `${column} >= ${window
 /** Queueing delay, ms, of a packet that arrived in the window and was not dropped; null otherwise. */
 const delayInWindow = (window: Window): string => `CASE WHEN NOT dropped AND ${inWin('t_enqueue', window)} THEN (t_dequeue - t_enqueue) / 1e6 END`;
 
-const flowsAtBottlenecks = (database: Database, window: Window): Promise<FlowAtBottleneck[]> => database.rows(`
+const flowsAtBottlenecks = (database: Database, window: Window): Promise<FlowAtBottleneck[]> => database.rowsOf('packets', `
   SELECT bottleneck, flow, count(*) FILTER (${inWin('t_enqueue', window)}) AS arrived, count(*) FILTER (dropped AND ${inWin('t_enqueue', window)}) AS dropped,
     count(*) FILTER (marked AND ${inWin('t_enqueue', window)}) AS marked, CAST(coalesce(sum(size) FILTER (${inWin('t_dequeue', window)}), 0) AS DOUBLE) AS "leftBytes"
   FROM packets WHERE "forward" AND flow >= 0 GROUP BY bottleneck, flow ORDER BY bottleneck, flow`);
@@ -216,13 +223,12 @@ async function bottleneckMetrics(
   const name = sqlText(direction.name);
   const steps = rateSteps(direction, plan.events);
   const capacity = capacityBits(steps, window.open, window.close);
-  const [seen] = await database.rows<{ n: number }>('SELECT count(*) AS n FROM (SELECT bottleneck FROM packets LIMIT 1)');
   const samples = await queueCounters(database, name, window);
-  const perPacket = seen!.n > 0 || (plan.collect.packets && samples === null);
+  const perPacket = !database.views.withoutRows.has('packets') || (plan.collect.packets && samples === null);
   const perSecond = (bits: number | null): number | null => (bits === null || window.seconds <= 0 ? null : bits / window.seconds);
   const ratio = (part: number | null, whole: number | null): number | null => (part === null || whole === null || whole <= 0 ? null : part / whole);
 
-  const [backlog] = await database.rows<Record<string, unknown>>(`
+  const [backlog] = await database.rowsOf<Record<string, unknown>>('queue', `
     SELECT ${distributionSql('CAST(backlog_bytes AS DOUBLE)', 'b_')}, ${distributionSql('CAST(backlog_packets AS DOUBLE)', 'p_')}
     FROM queue WHERE bottleneck = ${name} AND t BETWEEN ${window.open} AND ${window.close}`);
 
@@ -250,7 +256,7 @@ async function bottleneckMetrics(
     totals = { left: sent, dropped: samples?.drops ?? null, marked: samples?.marks ?? null, arrived: sent === null || samples === null ? null : sent + samples.drops, waiting: null };
     shaperBytes = samples?.sentBytes ?? null;
     leftBytes = samples === null || sent === null ? null : samples.sentBytes - direction.overheadBytes * sent;
-    const [delay] = steps.length === 0 ? [] : await database.rows<Record<string, unknown>>(`
+    const [delay] = steps.length === 0 ? [] : await database.rowsOf<Record<string, unknown>>('queue', `
       SELECT ${distributionSql('delay')} FROM (SELECT backlog_bytes * 8e3 / (${rateAtSql(steps, 't')}) AS delay FROM queue WHERE bottleneck = ${name} AND t BETWEEN ${window.open} AND ${window.close})`);
     queueDelayMs = distributionOf(delay, 'sampled-backlog');
     source = "the queue's counters, interpolated at the edges of the window";
@@ -313,7 +319,7 @@ interface QueueCounters { readonly sentBytes: number; readonly sentPackets: numb
 
 /** The queue's cumulative counters over the window, straight lines between samples; null without two samples around it. */
 async function queueCounters(database: Database, name: string, window: Window): Promise<QueueCounters | null> {
-  const rows = await database.rows<{ t: number; sent_bytes: number; sent_packets: number; drops: number; marks: number | null }>(`
+  const rows = await database.rowsOf<{ t: number; sent_bytes: number; sent_packets: number; drops: number; marks: number | null }>('queue', `
     SELECT t, sent_bytes, sent_packets, drops, marks FROM queue WHERE bottleneck = ${name}
       AND t >= (SELECT coalesce(max(t), -1) FROM queue WHERE bottleneck = ${name} AND t <= ${window.open})
       AND t <= (SELECT coalesce(min(t), ${Number.MAX_SAFE_INTEGER}) FROM queue WHERE bottleneck = ${name} AND t >= ${window.close}) ORDER BY t`);
@@ -441,12 +447,13 @@ async function classMetrics(
 
   const started = `class = ${sqlText(name)} AND ${inWin('t_start', window)}`;
   const [times] = await database.rows<Record<string, unknown>>(`SELECT ${distributionSql('fct / 1e9', 'f_')}, ${distributionSql('(t_connected - t_start) / 1e9', 's_')} FROM flows WHERE ${started}`);
-  const bySize = await database.rows<Record<string, unknown> & { bucket: string }>(`
+  const sizes = sizeClasses(members.map((flow) => flow.plan));
+  const bySize = sizes.length === 0 ? [] : await database.rows<Record<string, unknown> & { bucket: string }>(`
     SELECT bucket, ${distributionSql('fct / 1e9')} FROM (SELECT id, fct FROM flows WHERE ${started} AND fct IS NOT NULL) AS f
-    JOIN (SELECT * FROM (VALUES ${sizeClasses(members.map((flow) => flow.plan)).map(([id, bucket]) => `(${id}, ${sqlText(bucket)})`).join(', ') || "(-1, '')"}) AS v(id, bucket)) AS b USING (id)
+    JOIN (SELECT * FROM (VALUES ${sizes.map(([id, bucket]) => `(${id}, ${sqlText(bucket)})`).join(', ')}) AS v(id, bucket)) AS b USING (id)
     GROUP BY bucket`);
   const sizeOrder = [...new Set(sizeClasses([...members.map((flow) => flow.plan)].sort((a, b) => (a.bytes ?? 0) - (b.bytes ?? 0))).map(([, bucket]) => bucket))];
-  const [sockets] = await database.rows<Record<string, unknown>>(`
+  const [sockets] = await database.rowsOf<Record<string, unknown>>('sockets', `
     SELECT ${distributionSql('s.srtt / 1e6', 'r_')}, ${distributionSql('CAST(s.cwnd AS DOUBLE)', 'c_')}
     FROM sockets AS s JOIN flows AS f ON s.flow = f.id WHERE f.class = ${sqlText(name)} AND s.t BETWEEN ${window.open} AND ${window.close}`);
 
@@ -512,13 +519,13 @@ function decade(bytes: number): string {
 // ---- Probes --------------------------------------------------------------------------------------------------
 
 async function probeMetrics(database: Database, name: string, window: Window): Promise<ProbeMetrics> {
-  const [row] = await database.rows<Record<string, unknown>>(`
+  const [row] = await database.rowsOf<Record<string, unknown>>('probes', `
     SELECT count(*) AS sent, count(*) FILTER (lost) AS lost, ${distributionSql('rtt / 1e6', 'r_')}, ${distributionSql('owd_forward / 1e6', 'f_')}, ${distributionSql('owd_reverse / 1e6', 'b_')}
     FROM probes WHERE probe = ${sqlText(name)} AND ${inWin('t', window)}`);
-  const sent = row!['sent'] as number;
+  const sent = (row?.['sent'] ?? 0) as number;
   const [rttMs, owdForwardMs, owdReverseMs] = [distributionOf(row, 'per-probe', 'r_'), distributionOf(row, 'per-probe', 'f_'), distributionOf(row, 'per-probe', 'b_')];
   return {
-    sent, lossRatio: sent > 0 ? (row!['lost'] as number) / sent : null, rttMs, owdForwardMs, owdReverseMs,
+    sent, lossRatio: sent > 0 ? (row?.['lost'] as number) / sent : null, rttMs, owdForwardMs, owdReverseMs,
     methods: {
       lossRatio: { how: 'probe packets sent in the window without an answer by the end of the run / sent', n: sent },
       rttMs: { how: 'sent to answered, probe packets sent in the window', n: rttMs.n },

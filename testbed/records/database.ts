@@ -13,6 +13,13 @@ export interface Database {
   connect(): Promise<DuckDBConnection>;
   /** Rows of a query as plain objects; BIGINT and HUGEINT come as numbers (exact to 2^53). */
   rows<Row>(sql: string): Promise<Row[]>;
+  /**
+   * The same, of a view (openTables) that may be without rows, as where nothing was recorded: then none, and DuckDB is not asked. For
+   * statements that would give no row, or a row that says nothing.
+   */
+  rowsOf<Row>(view: string, sql: string): Promise<Row[]>;
+  /** What `openTables` made, until the next run's. */
+  readonly views: { of: string | null; withoutRows: ReadonlySet<string> };
   run(sql: string): Promise<void>;
   /** The rows that COPY wrote, or a statement changed. */
   changed(sql: string): Promise<number>;
@@ -90,21 +97,25 @@ async function openOwn(made: Promise<DuckDBInstance>): Promise<Database> {
   const instance = await made;
   const connection = await instance.connect();
   const others: DuckDBConnection[] = [];
+  const views: Database['views'] = { of: null, withoutRows: new Set() };
+  const rows = async <Row>(sql: string): Promise<Row[]> => {
+    const reader = await connection.runAndReadAll(sql);
+    return reader.getRowObjects().map((row) => {
+      for (const key of Object.keys(row)) row[key] = plain(row[key]) as never;
+      return row as Row;
+    });
+  };
   return {
     api,
     connection,
+    views,
     async connect() {
       const other = await instance.connect();
       others.push(other);
       return other;
     },
-    async rows<Row>(sql: string) {
-      const reader = await connection.runAndReadAll(sql);
-      return reader.getRowObjects().map((row) => {
-        for (const key of Object.keys(row)) row[key] = plain(row[key]) as never;
-        return row as Row;
-      });
-    },
+    rows,
+    rowsOf: async <Row>(view: string, sql: string) => (views.withoutRows.has(view) ? [] : rows<Row>(sql)),
     async run(sql) { await connection.run(sql); },
     async changed(sql) { return (await connection.run(sql)).rowsChanged; },
     scans: [],

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
-import * as os from 'node:os';
 import * as path from 'node:path';
 import { computeMetrics } from '../analysis/metrics.js';
 import { summarise } from '../analysis/summary.js';
@@ -17,6 +16,7 @@ import { writeReport } from './report.js';
 import { niceBin } from './series.js';
 import { farApart, linePlot, logTicks, ticks } from './svg.js';
 import { runTable, summaryTable, textTable } from './terminal.js';
+import { temporaryFolder } from '../testing/temporary-folder.js';
 
 /** Tags that are opened are closed, in order: enough to know that no text broke the markup. */
 function assertWellFormed(html: string): void {
@@ -35,7 +35,7 @@ function assertSelfContained(html: string): void {
 describe('report', function reportTests() {
   this.timeout(60_000);
   let folder: string;
-  beforeEach(() => { folder = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-report-')); });
+  beforeEach(() => { folder = temporaryFolder('testbed-report-'); });
   afterEach(() => { fs.rmSync(folder, { recursive: true, force: true }); });
 
   async function makeRun(dir: string, options: SyntheticOptions, over: Partial<RunJson> | null = {}, alter: (plan: Plan) => Plan = (plan) => plan): Promise<string> {

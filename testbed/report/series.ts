@@ -60,30 +60,31 @@ export async function readSeries(runDir: string, plan: Plan, complete: boolean):
     const wide = niceBin(endNs / 90);
     const fine = binNs(240);
 
-    const [packets] = await database.rows<{ most: number | null }>('SELECT max(seq) + 1 AS most FROM packets');
-    const perPacket = (packets!.most ?? 0) > 0;
+    const [packets] = await database.rowsOf<{ most: number | null }>('packets', 'SELECT max(seq) + 1 AS most FROM packets');
+    const perPacket = (packets?.most ?? 0) > 0;
     // Enough for a curve: every n-th packet of a direction. The figures in metrics.json are of all of them.
-    const stride = Math.max(1, Math.ceil((packets!.most ?? 0) / sampledPackets));
+    const stride = Math.max(1, Math.ceil((packets?.most ?? 0) / sampledPackets));
     const steps = bottleneckDirections(plan).flatMap((direction) => {
       const rates = rateSteps(direction, plan.events);
       return rates.length === 0 ? [] : [`WHEN ${sqlText(direction.name)} THEN ${rateAtSql(rates, 't')}`];
     });
+    const delayView = perPacket ? 'packets' : 'queue';
     const delaySource = perPacket
       ? `SELECT bottleneck, t_enqueue AS t, (t_dequeue - t_enqueue) / 1e6 AS delay FROM packets WHERE t_dequeue IS NOT NULL AND t_enqueue < ${endNs}${stride > 1 ? ` AND seq % ${stride} = 0` : ''}`
       : steps.length === 0 ? "SELECT '' AS bottleneck, 0 AS t, 0.0 AS delay WHERE false"
         : `SELECT bottleneck, t, backlog_bytes * 8e3 / (CASE bottleneck ${steps.join(' ')} END) AS delay FROM queue WHERE t < ${endNs}`;
-    const delays = await database.rows<{ bottleneck: string; bin: number; q: number[]; max: number }>(`
+    const delays = await database.rowsOf<{ bottleneck: string; bin: number; q: number[]; max: number }>(delayView, `
       SELECT bottleneck, ${bin('t', delayBin)} AS bin, quantile_cont(delay, [0.05, 0.5, 0.95]) AS q, max(delay) AS max FROM (${delaySource}) WHERE delay IS NOT NULL GROUP BY ALL ORDER BY ALL`);
-    const cdfs = await database.rows<{ bottleneck: string; ms: number[]; n: number }>(`
+    const cdfs = await database.rowsOf<{ bottleneck: string; ms: number[]; n: number }>(delayView, `
       SELECT bottleneck, quantile_cont(delay, [${cdfLevels.join(', ')}]) AS ms, count(*) AS n FROM (${delaySource}) WHERE delay IS NOT NULL AND t >= ${window.open} GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL`);
 
-    const backlogs = await database.rows<{ bottleneck: string; bin: number; mean: number; low: number; high: number; drops: number }>(`
+    const backlogs = await database.rowsOf<{ bottleneck: string; bin: number; mean: number; low: number; high: number; drops: number }>('queue', `
       SELECT bottleneck, ${bin('t', delayBin)} AS bin, avg(backlog_packets) AS mean, min(backlog_packets) AS low, max(backlog_packets) AS high, max(drops) AS drops
       FROM queue WHERE t < ${endNs} GROUP BY ALL ORDER BY ALL`);
     const dropBins = perPacket
       ? await database.rows<{ bottleneck: string; bin: number; drops: number }>(`
         SELECT bottleneck, ${bin('t_enqueue', wide)} AS bin, count(*) AS drops FROM packets WHERE dropped AND t_enqueue < ${endNs} GROUP BY ALL ORDER BY ALL`)
-      : await database.rows<{ bottleneck: string; bin: number; drops: number }>(`
+      : await database.rowsOf<{ bottleneck: string; bin: number; drops: number }>('queue', `
         SELECT bottleneck, bin, drops - lag(drops, 1, 0) OVER (PARTITION BY bottleneck ORDER BY bin) AS drops
         FROM (SELECT bottleneck, ${bin('t', wide)} AS bin, max(drops) AS drops FROM queue WHERE t < ${endNs} GROUP BY ALL) ORDER BY bottleneck, bin`);
 
@@ -95,13 +96,13 @@ export async function readSeries(runDir: string, plan: Plan, complete: boolean):
       SELECT flow, bin, CAST(bytes AS DOUBLE) * 8e9 / ${wide} AS value FROM bins JOIN last USING (flow, bottleneck) ORDER BY flow, bin`) : [];
     const throughputSource = throughputs.length > 0 ? 'packets' : 'sockets';
     if (throughputs.length === 0) {
-      throughputs = await database.rows(`
+      throughputs = await database.rowsOf('sockets', `
         SELECT flow, bin, greatest(0, bytes - lag(bytes, 1, 0) OVER (PARTITION BY flow ORDER BY bin)) * 8e9 / ${wide} AS value
         FROM (SELECT flow, ${bin('t', wide)} AS bin, max(bytes_acked) AS bytes FROM sockets WHERE ${inLong} AND t < ${endNs} GROUP BY ALL) ORDER BY flow, bin`);
     }
-    const cwnds = await database.rows<{ flow: number; bin: number; value: number }>(`
+    const cwnds = await database.rowsOf<{ flow: number; bin: number; value: number }>('sockets', `
       SELECT flow, ${bin('t', fine)} AS bin, arg_max(cwnd, t) AS value FROM sockets WHERE ${inLong} AND cwnd IS NOT NULL AND t < ${endNs} GROUP BY ALL ORDER BY flow, bin`);
-    const probes = await database.rows<{ probe: string; bin: number; q: number[] | null; lost: number }>(`
+    const probes = await database.rowsOf<{ probe: string; bin: number; q: number[] | null; lost: number }>('probes', `
       SELECT probe, ${bin('t', delayBin)} AS bin, quantile_cont(rtt / 1e6, [0.5, 0.95]) AS q, count(*) FILTER (lost) AS lost FROM probes WHERE probe IS NOT NULL AND t < ${endNs} GROUP BY ALL ORDER BY probe, bin`);
 
     const seconds = (index: number, ns: number): number => (index * ns) / 1e9;

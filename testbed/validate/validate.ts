@@ -97,7 +97,7 @@ export async function validate(options: ValidateOptions): Promise<number> {
   const judgeWhenDone = async (index: number): Promise<void> => {
     const own = wanted.filter(({ cell }) => cell === index);
     if (judged.has(index) || own.some(({ done }) => !done)) return;
-    const cell = await conclude(runnable[index]!, own, options);
+    const cell = await conclude(runnable[index]!, own, options, runnable.length);
     judged.set(index, cell);
     say(cell);
   };
@@ -112,16 +112,16 @@ export async function validate(options: ValidateOptions): Promise<number> {
   };
   const timer = setInterval(show, 1000);
   try {
+    const commit = gitCommit(); // git answers meanwhile
     for (const index of runnable.keys()) await judgeWhenDone(index);
     const engines: Record<EngineName, Engine | null> = { kernel: kernel?.engine ?? null, sim };
-    const commit = gitCommit();
     await executeJobs({
       jobs: toRun.map(({ cell, engine, seed, folder }) => ({
         get plan() { return planOf(runnable[cell]!, seed); },
         engine: engines[engine]!, runDir: store.partOf(folder), scenario: runnable[cell]!.scenario, report: false,
       })),
       workers: Math.min(options.jobs ?? os.availableParallelism(), kernel?.engine.parallel ?? 1),
-      gitCommit: commit, signal: interrupt.signal,
+      gitCommit: await commit, signal: interrupt.signal,
       onStart: (index) => { active.set(index, `${toRun[index]!.engine}: ${runnable[toRun[index]!.cell]!.title}`); show(); },
       onEnd: async (index, result) => {
         const run = toRun[index]!;
@@ -182,8 +182,11 @@ async function chooseKernel(options: ValidateOptions, cells: readonly Cell[], un
   return { kernel, runnable, bad };
 }
 
-/** Judges a cell whose runs have all ended, writes what a person will want to see, and makes room. */
-async function conclude(cell: Cell, own: readonly Wanted[], options: ValidateOptions): Promise<ValidatedCell> {
+/**
+ * Judges a cell whose runs have all ended, writes what a person will want to see, and makes room.
+ * @param cells of the whole validation
+ */
+async function conclude(cell: Cell, own: readonly Wanted[], options: ValidateOptions, cells: number): Promise<ValidatedCell> {
   const ran = (engine: EngineName): RanRun[] => own.filter((run) => run.engine === engine).map(({ folder, seed }) => {
     const run = readRunJson(folder);
     const finding = run?.findings.find(({ level }) => level === run.status);
@@ -191,7 +194,7 @@ async function conclude(cell: Cell, own: readonly Wanted[], options: ValidateOpt
   });
   const runs = { kernel: ran('kernel'), sim: ran('sim') };
   const verdict = judgeCell(cell, { kernel: evidenceOf(runs.kernel), sim: evidenceOf(runs.sim) });
-  const replay = runs.kernel[0] === undefined ? null : await replayOf(runs.kernel[0].runDir);
+  const replay = runs.kernel[0] === undefined ? null : await replayOf(runs.kernel[0].runDir, cells);
   const below = (folder: string): string => path.relative(path.resolve(options.out), folder);
   const reports: { title: string; href: string }[] = [];
   for (const engine of ['kernel', 'sim'] as const) {
