@@ -72,6 +72,9 @@ export interface Chance {
   usedUp(flow: object, deficit: number, head: QueuedPacket | null, alone: boolean, quantum: number, others: () => readonly { readonly flow: object; readonly deficit: number }[]): boolean;
 }
 
+/** What a device of the kernel's puts before an IP packet (hard_header_len), bytes. */
+export const ETHERNET_HEADER = 14;
+
 export interface AqmContext {
   /** Uniform u32, seeded. Every use of randomness in a discipline comes from here. */
   readonly randomU32: () => number;
@@ -79,7 +82,7 @@ export interface AqmContext {
   readonly chance?: Chance | undefined;
   /** Called for every packet the discipline drops, from inside enqueue or dequeue; it may be the packet being enqueued or another. */
   readonly drop: (packet: QueuedPacket, reason: DropReason, nowNs: number) => void;
-  /** psched_mtu(): IP MTU + link-layer overhead, bytes. */
+  /** psched_mtu(): the IP MTU and `ETHERNET_HEADER`, bytes, whatever overhead the shaper counts a packet with (tc's stab does not touch it). */
   readonly mtuBytes: number;
   /** Rate of the link now, bits/s (RED's idle time); null when unknown. */
   readonly rateBps: number | null;

@@ -18,13 +18,12 @@
 
 import { ackFilters, cake as qdisc, chosen, framingOf, presets, switchOf } from '../testbed/qdiscs/cake.js';
 import { bytesPerSecond } from '../testbed/qdiscs/parameters.js';
-import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
+import { ETHERNET_HEADER, type AqmContext, type AqmKind, type QueuedPacket } from './aqm.js';
 import { isolation, tinModes, tinPlan, type TinPlan } from './cake-tins.js';
 import { CobaltVars, type CobaltParams } from './cobalt-core.js';
 import { Discipline } from './discipline.js';
 import { PacketFifo } from './packet-fifo.js';
 import { number, type Params } from './params.js';
-import { ETHERNET_HEADER } from './red.js';
 import { truesize } from './truesize.js';
 
 const WAYS = 8, QUEUES = 1024, MAX_TINS = 8, HEAP = QUEUES * MAX_TINS;

@@ -13,13 +13,12 @@
 import { choke as qdisc, resolve } from '../testbed/qdiscs/choke.js';
 import { bytesPerSecond } from '../testbed/qdiscs/parameters.js';
 import { averagingLog, checkThreshold, idleDamping, probability32 } from '../testbed/qdiscs/red-arithmetic.js';
-import type { AqmContext, AqmKind, Chance, QueuedPacket } from './aqm.js';
+import { ETHERNET_HEADER, type AqmContext, type AqmKind, type Chance, type QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { setCe } from './ecn.js';
 import { randomBelow } from './integer.js';
 import type { Params } from './params.js';
 import { RedParams, RedVars } from './red-core.js';
-import { ETHERNET_HEADER } from './red.js';
 
 /** Size of the table less 1, a power of two less 1 above the limit. */
 const maskFor = (limit: number): number => {
@@ -27,6 +26,21 @@ const maskFor = (limit: number): number => {
   while (size < limit + 1) size *= 2;
   return size - 1;
 };
+
+export interface ChokeParams {
+  /** In packets. */
+  readonly red: RedParams;
+  /** Packets. */
+  readonly limit: number;
+  readonly ecn: boolean;
+}
+export function chokeParams(given: Params, { mtuBytes, rateBps }: Pick<AqmContext, 'mtuBytes' | 'rateBps'>): ChokeParams {
+  const { limit, min, max, burst, avpkt, probability, bandwidth, ecn } = resolve(given, { mtuBytes: mtuBytes - ETHERNET_HEADER, rateBps });
+  const wlog = averagingLog('choke', min * avpkt, burst, avpkt);
+  checkThreshold('choke', 'max', max, wlog);
+  const { cellLog, table } = idleDamping('choke', wlog, avpkt, bytesPerSecond(bandwidth));
+  return { red: new RedParams(min, max, wlog, probability32(probability), cellLog, table), limit, ecn };
+}
 
 class Choke extends Discipline {
   private readonly vars = new RedVars();
@@ -50,14 +64,7 @@ class Choke extends Discipline {
   }
 
   private set(given: Params): void {
-    const { context } = this;
-    const { limit, min, max, burst, avpkt, probability, bandwidth, ecn } = resolve(given, { mtuBytes: context.mtuBytes - ETHERNET_HEADER, rateBps: context.rateBps });
-    const wlog = averagingLog('choke', min * avpkt, burst, avpkt);
-    checkThreshold('choke', 'max', max, wlog);
-    const { cellLog, table } = idleDamping('choke', wlog, avpkt, bytesPerSecond(bandwidth));
-    this.params = new RedParams(min, max, wlog, probability32(probability), cellLog, table);
-    this.limit = limit;
-    this.ecn = ecn;
+    ({ red: this.params, limit: this.limit, ecn: this.ecn } = chokeParams(given, this.context));
   }
 
   override change(params: Params, nowNs: number): void {

@@ -14,7 +14,7 @@
 import { bytesPerSecond } from '../testbed/qdiscs/parameters.js';
 import { averagingLog, checkThreshold, idleDamping, probability32 } from '../testbed/qdiscs/red-arithmetic.js';
 import { red as qdisc, resolveRed } from '../testbed/qdiscs/red.js';
-import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
+import { ETHERNET_HEADER, type AqmContext, type AqmKind, type QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { setCe } from './ecn.js';
 import { timerNs } from './jiffies.js';
@@ -24,8 +24,6 @@ import { RED_DONT_MARK, RED_HARD_MARK, RedParams, RedVars } from './red-core.js'
 
 /** red_adaptative_timer(): every HZ / 2 jiffies. */
 const ADAPT_NS = timerNs(500e6);
-/** context.mtuBytes is psched_mtu(): the IP MTU and this. */
-export const ETHERNET_HEADER = 14;
 
 export class Red extends Discipline {
   private readonly queue = new PacketFifo();

@@ -9,8 +9,7 @@
  *   15 bytes more, whole cache lines of 64, then skb_shared_info; the small head cache if that fits, else kmalloc()'s next power of two.
  */
 
-import type { QueuedPacket } from './aqm.js';
-import { ETHERNET_HEADER } from './red.js';
+import { ETHERNET_HEADER, type QueuedPacket } from './aqm.js';
 
 const SK_BUFF = 256, SHARED_INFO = 320, SMALL_HEAD = 576, ROOM = 16 + 15;
 

@@ -24,6 +24,7 @@ async function besideFloor<T>(call: () => Promise<T>): Promise<readonly [T, Floo
     child.on('error', reject);
     child.on('close', (code) => { if (code === 0) resolve(); else reject(new Error(`the floor beside the benchmark ended with ${code}`)); });
   });
+  ended.catch(() => undefined); // awaited only after the call
   try {
     return [await call(), await (async () => {
       child.stdin.end();

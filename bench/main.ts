@@ -12,7 +12,8 @@ import * as path from 'node:path';
 import Table from 'cli-table3';
 import { daemon } from './daemon.js';
 import { simulator } from './simulator.js';
-import { forget, median, projectRoot, testbedRun, timed } from './measure.js';
+import { temporaryFolder } from '../testbed/testing/temporary-folder.js';
+import { endWhenTold, forget, inTemporaryFolder, median, projectRoot, testbedRun, timed } from './measure.js';
 
 interface Row { readonly what: string; readonly figure: string; readonly goal: string; readonly met: boolean | null }
 const rows: Row[] = [];
@@ -46,7 +47,7 @@ function ns3Program(): string | null {
     process.stderr.write('  ns-3 is left out: apt-get install libns3-dev g++ brings it\n');
     return null;
   }
-  const program = path.join(os.tmpdir(), `testbed-bench-ns3-${process.pid}`);
+  const program = path.join(temporaryFolder('testbed-bench-ns3-'), 'dumbbell');
   const libraries = ['applications', 'core', 'internet', 'network', 'point-to-point', 'traffic-control'].map((name) => `-lns3-${name}`);
   execFileSync('g++', ['-O2', '-std=c++17', `-I${include}`, '-o', program, path.join(projectRoot, 'bench', 'ns3', 'dumbbell.cc'), ...libraries], { stdio: 'inherit' });
   return program;
@@ -148,7 +149,7 @@ async function parallel(): Promise<void> {
 }
 
 async function analysis(): Promise<void> {
-  const run = await timed(process.execPath, [path.join(projectRoot, 'dist', 'bench', 'analysis.js')], null);
+  const run = await timed(process.execPath, [path.join(projectRoot, 'dist', 'bench', 'analysis.js')], null, undefined, inTemporaryFolder());
   process.stderr.write(run.stdout);
   if (run.code !== 0) throw new Error(`analysis benchmark ended with ${run.code}: ${run.stderr}`);
 }
@@ -164,6 +165,7 @@ async function simulatorSpeed(): Promise<void> {
 
 const benchmarks: Readonly<Record<string, () => Promise<void>>> = { 'virtual-time': virtualTime, iperf3, 'fixed-cost': fixedCost, setup, 'up-and-down': upAndDown, parallel, analysis, simulator: simulatorSpeed, daemon: () => daemon(say), store: async () => (await import('./store.js')).store(say) };
 
+endWhenTold();
 const wanted = process.argv.slice(2);
 const unknown = wanted.filter((name) => !Object.hasOwn(benchmarks, name));
 if (unknown.length > 0) {

@@ -2,9 +2,9 @@
 
 import * as fs from 'node:fs';
 import * as path from 'node:path';
-import { median, projectRoot, timed } from './measure.js';
-import type { SimulatorFigures } from './simulate.js';
 import { temporaryFolder } from '../testbed/testing/temporary-folder.js';
+import { inTemporaryFolder, median, projectRoot, timed } from './measure.js';
+import type { SimulatorFigures } from './simulate.js';
 
 type Say = (what: string, figure: string, goal: string, met: boolean | null) => void;
 
@@ -26,7 +26,7 @@ const cases: readonly Case[] = [
 export async function simulator(say: Say, ns3: string | null): Promise<void> {
   for (const { what, set, ns3: options, wholeS, wholeMB } of cases) {
     const words = [...set, ...bare].flatMap((each) => [each]);
-    const child = await timed(process.execPath, [path.join(projectRoot, 'dist', 'bench', 'simulate.js'), ...words], core);
+    const child = await timed(process.execPath, [path.join(projectRoot, 'dist', 'bench', 'simulate.js'), ...words], core, undefined, inTemporaryFolder());
     if (child.code !== 0) throw new Error(child.stderr);
     const figures = JSON.parse(child.stdout) as SimulatorFigures;
     const rate = figures.packets / figures.warmS;
@@ -38,7 +38,7 @@ export async function simulator(say: Say, ns3: string | null): Promise<void> {
       say(`… times ns-3's ${(peerRate / 1000).toFixed(1)} k`, (rate / peerRate).toFixed(0), '≥ 50', rate / peerRate >= 50);
     }
     // Records are asked for in the plan, so the same file is timed with them.
-    const full = await timed(process.execPath, [path.join(projectRoot, 'dist', 'bench', 'simulate.js'), ...set, ...recorded, bare[1]!], core);
+    const full = await timed(process.execPath, [path.join(projectRoot, 'dist', 'bench', 'simulate.js'), ...set, ...recorded, bare[1]!], core, undefined, inTemporaryFolder());
     const withRecords = JSON.parse(full.stdout) as SimulatorFigures;
     say('… with every packet recorded, times as long', (withRecords.recordedS / figures.warmS).toFixed(2), '≤ 1.5', withRecords.recordedS / figures.warmS <= 1.5);
     if (wholeS === undefined) continue;

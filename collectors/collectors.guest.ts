@@ -158,6 +158,7 @@ function phase(spec: Phase): PhaseResult {
   const loop = new Loop(originNs, 'virtual');
   const context: AgentContext = {
     plan, loop, clock: 'virtual', endNs: spec.durationNs, now: () => loop.now(),
+    monotonicAtStart: originNs,
     realtimeAtStart: clockNsBig(CLOCK_REALTIME) + BigInt(originNs - clockNs(CLOCK_MONOTONIC)),
     raw: (name) => `${raw}/${name}`, inNode, netnsPath: (node) => `/run/netns/${node}`, command: (_node, words) => words,
     finding: (level, rule, message) => { findings.push({ level, rule, message }); }, facts: () => undefined,

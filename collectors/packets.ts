@@ -147,7 +147,7 @@ class RouterCapture {
   }
 
   private writeDictionary(lost: number): void {
-    const dictionary: CaptureDictionary = { directions: this.bottlenecks.map(({ direction }) => direction.name), lost };
+    const dictionary: CaptureDictionary = { directions: this.bottlenecks.map(({ direction }) => direction.name), lost, monotonicNs: this.context.monotonicAtStart };
     fs.writeFileSync(this.context.raw(`captures-${this.node}.json`), `${JSON.stringify(dictionary)}\n`);
   }
 }

@@ -7,7 +7,7 @@
  * and only the hand-over to the device is late.
  */
 
-import type { AqmContext, AqmKind, DropReason, QueueDiscipline } from '../aqm/aqm.js';
+import { ETHERNET_HEADER, type AqmContext, type AqmKind, type DropReason, type QueueDiscipline } from '../aqm/aqm.js';
 import { changeQueue } from '../aqm/change.js';
 import { aqms } from '../aqm/registry.js';
 import { Actor, before, type EventQueue } from '../simulator/events.js';
@@ -100,7 +100,7 @@ export class Link extends Actor {
     this.context = {
       randomU32: () => this.random.u32(),
       drop: (packet, reason) => this.dropped(packet as Slot, reason),
-      mtuBytes: this.framing,
+      mtuBytes: mtuBytes + ETHERNET_HEADER,
       get rateBps() { return rate(); },
     };
     const leave = (slot: Slot, dueNs: number): void => send(slot, this.out, dueNs);

@@ -13,6 +13,9 @@ export abstract class Actor {
   abstract fire(): void;
 }
 
+/** A process that an event wakes: it runs when all events of that instant have fired, as the kernel handles what packets and timers bring before processes. */
+export interface Process { run(): void }
+
 /** Orders of events that precede all ordinary ones of the same instant. */
 export const before = { planEvent: -(2 ** 53) + 1, aqmTimer: -(2 ** 53) + 2, sampler: -(2 ** 53) + 3, windowEdge: -(2 ** 53) + 4 } as const;
 /** Between the levels of the timer wheel: more than timers are ever set. */
@@ -36,6 +39,9 @@ export class EventQueue {
   /** actors[i].fire: looking a method up in objects of many classes costs more than the call. */
   private readonly fires: ((this: Actor) => void)[] = [];
   private readonly freeIds: number[] = [];
+  /** Processes that were woken, in that order; the first `awake` entries. */
+  private readonly woken: (Process | null)[] = [];
+  private awake = 0;
 
   constructor() {
     this.now = 0;
@@ -166,12 +172,28 @@ export class EventQueue {
     position[id] = at;
   }
 
+  /** Runs the process once, when all events of this instant have fired. */
+  wake(process: Process): void { this.woken[this.awake++] = process; }
+
+  private runProcesses(): void {
+    for (let k = 0; k < this.awake; k++) {
+      const process = this.woken[k]!;
+      this.woken[k] = null;
+      process.run();
+    }
+    this.awake = 0;
+  }
+
   /** Fires every event up to and including `untilNs`; then the time is `untilNs`. */
   run(untilNs: number): void {
-    while (this.size > 0) {
+    for (;;) {
       const id = this.heap[0]!;
-      const time = this.times[id]!;
-      if (time > untilNs) break;
+      const time = this.size > 0 ? this.times[id]! : Infinity;
+      if (this.awake > 0 && time > this.now) {
+        this.runProcesses();
+        continue;
+      }
+      if (time > untilNs || this.size === 0) break;
       this.now = time;
       // The entry stays at the root while its actor acts: rescheduling it is then a single sift.
       this.orders[id] = firing;

@@ -10,7 +10,7 @@
  */
 
 import type { PlanDirection, PlanQueue } from '../testbed/plan/plan.js';
-import type { AqmContext, AqmKind, DropReason, QueueDiscipline, QueuedPacket } from '../aqm/aqm.js';
+import { ETHERNET_HEADER, type AqmContext, type AqmKind, type DropReason, type QueueDiscipline, type QueuedPacket } from '../aqm/aqm.js';
 import { changeQueue } from '../aqm/change.js';
 import { Actor, before } from './events.js';
 import type { Network } from './network.js';
@@ -86,7 +86,7 @@ export class Link extends Actor {
     this.context = {
       randomU32: () => this.random.u32(),
       drop: (packet, reason, nowNs) => this.dropped(packet as Packet, reason, nowNs),
-      mtuBytes: this.framing,
+      mtuBytes: mtuBytes + ETHERNET_HEADER,
       get rateBps() { return rate(); },
     };
     if (setting.rateBps !== null) this.setRate(setting.rateBps);
@@ -216,7 +216,10 @@ export class Link extends Actor {
     this.sentPackets++;
     this.sentBytes += packet.size;
     if (this.records !== null) this.records.write(packet, now, null);
-    if (packet.owner !== null) packet.owner.released(packet);
+    if (packet.owner !== null) {
+      packet.owner.released(packet);
+      packet.owner = null; // queues further on are not the sender's own (skb_orphan)
+    }
     packet.route!.wires[packet.hop]!.push(packet, serialisation);
   }
 

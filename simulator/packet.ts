@@ -7,7 +7,7 @@ import type { QueuedPacket } from '../aqm/aqm.js';
 import type { Route } from './route.js';
 
 /** What a packet carries. */
-export const kind = { data: 0, ack: 1, syn: 2, synAck: 3, fin: 4, udp: 5, probe: 6, reply: 7 } as const;
+export const kind = { data: 0, ack: 1, syn: 2, synAck: 3, fin: 4, reset: 5, udp: 6, probe: 7, reply: 8 } as const;
 
 /** Told when a packet it sent left its own host's queue: TCP small queues. */
 export interface SmallQueueOwner { released(packet: Packet): void }
@@ -42,6 +42,8 @@ export class Packet implements QueuedPacket {
   arriveNs = NaN;
   order = NaN;
   owner: SmallQueueOwner | null = null;
+  /** What it takes of its owner's small queue, bytes. */
+  ownedBytes = 0;
 
   // What it carries. Sequence and acknowledgement numbers count segments.
   kind = 0;

@@ -11,7 +11,8 @@ export const queues: Readonly<Record<string, PlanQueue>> = {
   // The article's RED is Floyd and Jacobson's in floating point, not Linux's (which ages its average differently over idle time).
   red: queue('red-classic', { limit: 1000, min: 20, max: 60, w: 0.002, probability: 0.02, avpkt: 1500 }),
   codel: queue('codel', { limit: 1000 }),
-  fq_codel: queue('fq_codel', { limit: 10240 }),
+  // A quantum of one packet as the link counts it, 1500 bytes; Linux's own would be 1514, and a flow would save 14 bytes a turn.
+  fq_codel: queue('fq_codel', { limit: 10240, quantum: 1500 }),
 };
 
 export type Workload = '1 long' | '4 long' | '32 long' | 'mixed';

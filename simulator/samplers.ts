@@ -77,7 +77,7 @@ export class SocketSampler {
 
   private sample(now: number): void {
     for (const { plan, sender } of this.flows.live.values()) {
-      if (!sender.connected) continue;
+      if (sender === null || !sender.connected) continue;
       this.writer.row(
         now, plan.id, sender.cwnd, sender.ssthresh >= infiniteSsthresh ? none.u32 : sender.ssthresh,
         Math.floor(sender.srttUs / 8) * 1000, Math.floor(sender.mdevUs / 4) * 1000, sender.minRttUs === 0xffffffff ? NaN : sender.minRttUs * 1000,

@@ -136,6 +136,15 @@ describe('A simulation', () => {
     assert.throws(() => simulate(dumbbell({ ...base, queue: queue('pfifo', { limit: 1e9 }), flows: [{}] }), '/tmp', { records: false }), /may take \d+ MiB/);
   });
 
+  it('carries every byte of a connection that pauses, with either model of TCP, from before it is connected to after it was told to stop', () => {
+    for (const model of ['linux', 'classic'] as const) {
+      const chunks: [number, number][] = [[0, 50_000], [10e6, 3], [500e6, 1448], [900e6, 100_000]];
+      withRun(dumbbell({ rateBps: 5e6, queue: queue('pfifo', { limit: 20 }), pairs: 1, rttNs: 50e6, durationNs: 3e9, model, flows: [{ kind: 'chunks', chunks, stopNs: 1e9 }] }), (result) => {
+        assert.deepEqual([result.flows[0]!.status, result.flows[0]!.bytes], ['complete', 151_451], model);
+      });
+    }
+  });
+
   it('stops when it is told to', () => {
     const controller = new AbortController();
     const plan = dumbbell({ rateBps: 10e6, queue: queue('codel'), pairs: 1, rttNs: 40e6, durationNs: 1000e9, flows: [{}] });

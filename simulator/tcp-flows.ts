@@ -7,29 +7,20 @@
 import type { PlanFlow } from '../testbed/plan/plan.js';
 import type { FlowRow } from '../testbed/records/raw.js';
 import { UserError } from '../testbed/errors.js';
-import { oughtToBeConnected, unansweredError } from '../testbed/traffic/unanswered.js';
+import type { Application, Ending } from './applications/application.js';
+import { applicationOf } from './applications/registry.js';
 import { Actor } from './events.js';
 import type { Network } from './network.js';
-import { Random } from './random.js';
-import type { Route } from './route.js';
 import { congestionControls } from './tcp/controls.js';
-import { TcpReceiver } from './tcp/receiver.js';
-import { TcpSender, type TcpModel } from './tcp/sender.js';
+import type { TcpModel, TcpSender } from './tcp/sender.js';
 
-export class TcpConnection {
-  startNs: number;
+/** A flow that lives. */
+export class LiveFlow {
   bytesAtWarmup: number | null = null;
-  bytesAtEnd: number | null = null;
   retransmitsAtWarmup: number | null = null;
-  retransmitsAtEnd: number | null = null;
-  constructor(readonly plan: PlanFlow, readonly sender: TcpSender, readonly receiver: TcpReceiver, private readonly routes: readonly [Route, Route], now: number) { this.startNs = now; }
-
-  /** Gives its timers back; packets still under way to it end unread. */
-  release(): void {
-    for (const route of this.routes) route.sink = null;
-    this.sender.release();
-    this.receiver.release();
-  }
+  application!: Application;
+  constructor(readonly plan: PlanFlow, readonly startNs: number) {}
+  get sender(): TcpSender | null { return this.application.connection?.sender ?? null; }
 }
 
 /** Ends sending at stop times. */
@@ -52,7 +43,7 @@ class Stopper extends Actor {
 export class TcpFlows extends Actor {
   private readonly waiting: readonly PlanFlow[];
   private next = 0;
-  readonly live = new Map<number, TcpConnection>();
+  readonly live = new Map<number, LiveFlow>();
   private warm = false;
 
   /** @param row gets each flow's row when it ends */
@@ -78,63 +69,48 @@ export class TcpFlows extends Actor {
 
   private start(plan: PlanFlow): void {
     const { network, model } = this;
-    const key = (a: string, p: number, b: string, q: number): string => `${a} ${p} ${b} ${q} tcp`;
-    const out = network.route(plan.src, plan.srcAddress, plan.dstAddress, plan.id, true, key(plan.srcAddress, plan.srcPort, plan.dstAddress, plan.dstPort));
-    const back = network.route(plan.dst, plan.dstAddress, plan.srcAddress, plan.id, false, key(plan.dstAddress, plan.dstPort, plan.srcAddress, plan.srcPort));
-    const v6 = plan.srcAddress.includes(':');
-    const cc = congestionControls.get(plan.cc!)!(new Random(network.plan.seed, `flow ${plan.id} cc`));
-    const sender = new TcpSender(network, out, model, cc, plan.ecn, v6, plan.bytes, () => this.ended(connection));
-    const receiver = new TcpReceiver(network, back, sender.mss, model, plan.ecn, cc.needsEcn, v6, plan.tool === 'builtin');
-    out.sink = receiver;
-    back.sink = sender;
-    const connection = new TcpConnection(plan, sender, receiver, [out, back], network.events.now);
-    this.live.set(plan.id, connection);
-    sender.connect();
+    const flow = new LiveFlow(plan, network.events.now);
+    flow.application = applicationOf(plan, model)({ network, model, plan, ended: (ending) => this.ended(flow, ending) });
+    this.live.set(plan.id, flow);
+    flow.application.start();
   }
 
-  stop(id: number): void { this.live.get(id)?.sender.stop(); }
+  stop(id: number): void { this.live.get(id)?.application.stop(); }
 
-  private ended(connection: TcpConnection): void {
-    const { plan, sender, receiver } = connection;
-    this.live.delete(plan.id);
-    const { failed } = sender;
-    const complete = failed === null && (plan.bytes === null || receiver.bytes === plan.bytes);
-    this.write(connection, complete ? 'complete' : 'failed', failed ?? (complete ? null : `${receiver.bytes} of ${plan.bytes} bytes arrived`), failed === null ? sender.endNs : null);
-    connection.release();
+  private ended(flow: LiveFlow, { failed, endNs }: Ending): void {
+    this.live.delete(flow.plan.id);
+    this.write(flow, failed === null ? 'complete' : 'failed', failed, endNs);
   }
 
   /** The measurement window opens. */
   opens(): void {
     this.warm = true;
-    for (const connection of this.live.values()) {
-      connection.bytesAtWarmup = connection.receiver.bytes;
-      connection.retransmitsAtWarmup = connection.sender.retransmits;
+    for (const flow of this.live.values()) {
+      flow.bytesAtWarmup = flow.application.bytes;
+      flow.retransmitsAtWarmup = flow.sender?.retransmits ?? 0;
     }
   }
 
   /** The window closes and the run ends: what is alive is cut. */
   cut(): void {
-    for (const connection of this.live.values()) {
-      const { sender } = connection;
-      const waitedNs = this.endNs - connection.startNs;
-      const failed = !sender.connected && oughtToBeConnected(waitedNs, connection.plan.baseRttNs);
-      this.write(connection, failed ? 'failed' : 'running', failed ? unansweredError(waitedNs) : null, null);
-      sender.finished = true;
-      connection.release();
+    for (const flow of this.live.values()) {
+      const error = flow.application.cut(this.endNs - flow.startNs);
+      this.write(flow, error === null ? 'running' : 'failed', error, null);
+      flow.application.release();
     }
     this.live.clear();
     for (const plan of this.waiting.slice(this.next)) this.row(emptyRow(plan.id));
     this.network.events.cancel(this.actorId);
   }
 
-  private write(connection: TcpConnection, status: FlowRow['status'], error: string | null, endNs: number | null): void {
-    const { plan, sender, receiver } = connection;
-    const atWarmup = this.warm ? 0 : receiver.bytes;
+  private write({ plan, startNs, application, sender, bytesAtWarmup, retransmitsAtWarmup }: LiveFlow, status: FlowRow['status'], error: string | null, endNs: number | null): void {
+    const { bytes, connectedNs } = application;
+    const retransmits = sender?.retransmits ?? 0;
     this.row({
-      id: plan.id, t_start: connection.startNs, t_connected: sender.connected ? sender.connectedNs : null, t_end: endNs,
-      bytes: receiver.bytes, bytes_sent: sender.bytesSent, packets_sent: sender.segmentsSent, packets_lost: null, packets_duplicated: null,
-      bytes_at_warmup: connection.bytesAtWarmup ?? atWarmup, bytes_at_end: receiver.bytes,
-      retransmits: sender.retransmits, retransmits_at_warmup: connection.retransmitsAtWarmup ?? (this.warm ? 0 : sender.retransmits), retransmits_at_end: sender.retransmits,
+      id: plan.id, t_start: startNs, t_connected: connectedNs, t_end: endNs,
+      bytes, bytes_sent: sender?.bytesSent ?? 0, packets_sent: sender?.segmentsSent ?? 0, packets_lost: null, packets_duplicated: null,
+      bytes_at_warmup: bytesAtWarmup ?? (this.warm ? 0 : bytes), bytes_at_end: bytes,
+      retransmits, retransmits_at_warmup: retransmitsAtWarmup ?? (this.warm ? 0 : retransmits), retransmits_at_end: retransmits,
       status, error,
     });
   }

@@ -1,14 +1,13 @@
 /**
  * A TCP receiver as Linux 6.12 is one (net/ipv4/tcp_input.c, tcp_output.c, tcp_timer.c): quick ACKs at the start and while the window
  * grows, delayed ACKs with `ato`, compressed ACKs during reordering, SACK and D-SACK blocks, the receive window with its
- * auto-tuning (DRS, tcp_rcv_space_adjust), ECN echo, DCTCP's exact echo. Data are read as the built-in generator reads them, or as they come.
+ * auto-tuning (DRS, tcp_rcv_space_adjust), ECN echo, DCTCP's exact echo. Data are read as the application reads them (`Reading`).
  * Differences from Linux: sequence numbers count segments; which received segments share a buffer is worked out from their
  * numbers, as if the sender's pages held this flow only.
  * `model: classic`: an ACK a packet, unlimited window.
  */
 
-import { receiveLowWater, receiveRoom } from '../../testbed/traffic/receive-buffer.js';
-import { Actor } from '../events.js';
+import { Actor, type Process } from '../events.js';
 import type { Network } from '../network.js';
 import { kind, type Packet } from '../packet.js';
 import type { Endpoint, Route } from '../route.js';
@@ -31,6 +30,16 @@ const maxQuickAcks = 16;
 /** TCP_SACK_BLOCKS_EXPECTED: blocks that an acknowledgement is counted on to have room for. */
 const expectedSacks = 2;
 
+/** How the application reads, bytes. */
+export interface Reading {
+  /** It is woken when so much waits (SO_RCVLOWAT): 1 = by each segment. */
+  readonly lowWaterBytes: number;
+  /** Its receive buffer starts with room for so much at least (tcp_set_rcvlowat), else at tcp_rmem[1]. */
+  readonly roomBytes: number;
+  /** Most that one call of recv() or read() takes; it reads until nothing is left. */
+  readonly readBytes: number;
+}
+
 class CompressedAckTimer extends Actor {
   constructor(private readonly receiver: TcpReceiver) { super(); }
   override fire(): void { this.receiver.compressedAckDue(); }
@@ -42,7 +51,7 @@ class CloseTimer extends Actor {
   override fire(): void { this.receiver.repeat(); }
 }
 
-export class TcpReceiver extends Actor implements Endpoint {
+export class TcpReceiver extends Actor implements Endpoint, Process {
   private readonly headerBytes: number;
   private readonly compressedTimer: CompressedAckTimer;
   private readonly closeTimer: CloseTimer;
@@ -97,7 +106,16 @@ export class TcpReceiver extends Actor implements Endpoint {
   /** scaling_ratio: payload in 256ths of the memory it takes (tcp_measure_rcv_mss). */
   private ratio = firstRatio;
   private measured = false;
-  private readonly readsLate: boolean;
+  private readonly lowWater: number;
+  private readonly readBytes: number;
+  /** The application has been woken and has not read yet. */
+  private woken = false;
+  /** Told of the payload read so far, bytes, when the application has read. */
+  onRead: ((bytes: number) => void) | null = null;
+  /** The application has closed it: what still comes is answered by RST. */
+  private shut = false;
+  /** Where in the sender's pages segment 0 would begin, bytes: a lead's page is free again when the data come, and used from its beginning. */
+  private readonly pageOrigin: number;
   // What waits to be read: payload, buffers it is in, fragments of the last, payload of the first.
   private unread = 0;
   private buffers = 0;
@@ -126,21 +144,25 @@ export class TcpReceiver extends Actor implements Endpoint {
 
   /**
    * @param dctcp echo CE exactly (the flow's congestion control needs it)
-   * @param builtin the built-in generator receives: its buffer starts large; otherwise a tool that leaves it at tcp_rmem[1]
+   * @param leadBytes what the sender sends first, in a segment of its own (TcpSender)
    */
-  constructor(private readonly network: Network, private readonly route: Route, private readonly mss: number, private readonly model: TcpModel, private readonly ecn: boolean, private readonly dctcp: boolean, v6: boolean, builtin: boolean) {
+  constructor(private readonly network: Network, private readonly route: Route, private readonly mss: number, private readonly model: TcpModel, private readonly ecn: boolean, private readonly dctcp: boolean, v6: boolean, reading: Reading, leadBytes: number) {
     super();
     this.headerBytes = v6 ? 72 : 52;
     this.spaceTarget = 10 * mss;
     this.bytes = 0;
     this.spaceSeq = 0;
     this.spaceUs = 0;
-    this.readsLate = builtin && model.bufferLimits;
-    if (builtin) this.rcvbuf = Math.max(this.rcvbuf, 2 * Math.min(receiveRoom, Math.floor(model.rmemMax / 2)));
+    this.lowWater = model.bufferLimits ? reading.lowWaterBytes : 1;
+    this.readBytes = reading.readBytes;
+    this.pageOrigin = leadBytes > 0 ? -mss : 0;
+    this.rcvbuf = Math.max(this.rcvbuf, 2 * Math.min(reading.roomBytes, Math.floor(model.rmemMax / 2)));
     this.windowUnit = 2 ** Math.min(14, Math.max(0, Math.floor(Math.log2(model.rmemMax)) - 15));
     // tcp_select_initial_window: half the buffer in whole segments; tcp_init_buffer_space keeps a segment of it back.
     const full = this.windowFrom(this.rcvbuf);
-    this.rcvWnd = this.rightEdge = Math.floor(full / mss) * mss;
+    this.rcvWnd = Math.floor(full / mss) * mss;
+    // Places in the sequence are counted in whole segments, a lead too.
+    this.rightEdge = this.rcvWnd + (leadBytes > 0 ? mss - leadBytes : 0);
     this.clamp = full - mss;
     this.rcvSsthresh = Math.min(this.rcvWnd, this.clamp);
     this.compressedTimer = new CompressedAckTimer(this);
@@ -182,8 +204,29 @@ export class TcpReceiver extends Actor implements Endpoint {
       if (packet.ack > 0) this.network.events.cancel(this.closeTimer.actorId);
       return;
     }
+    if (this.shut) {
+      this.sendReset();
+      return;
+    }
     if (packet.cwr && !this.dctcp) this.demandCwr = false;
     this.onData(packet);
+  }
+
+  /** The application closes the connection, all that came having been read. */
+  close(): void {
+    if (this.shut || this.finSent) return;
+    this.now = this.network.events.now;
+    this.shut = true;
+    if (this.established) this.sendFin();
+  }
+
+  /** tcp_v4_send_reset: without options. */
+  private sendReset(): void {
+    const packet = this.network.pool.take(this.route, kind.reset, this.headerBytes - 12);
+    packet.pureAck = true;
+    packet.seq = packet.payload = packet.ack = 0;
+    this.network.events.cancel(this.closeTimer.actorId);
+    this.network.send(packet);
   }
 
   private sendSynAck(): void {
@@ -280,7 +323,7 @@ export class TcpReceiver extends Actor implements Endpoint {
 
   /** Fragments of a segment. */
   private fragments(s: number, payload: number): number {
-    const from = s * this.mss;
+    const from = s * this.mss + this.pageOrigin;
     return payload === 0 ? 0 : Math.floor((from + payload - 1) / fragmentPage) - Math.floor(from / fragmentPage) + 1;
   }
 
@@ -475,14 +518,34 @@ export class TcpReceiver extends Actor implements Endpoint {
     this.rttUs8 = this.rttUs8 === 0 || m < this.rttUs8 ? m : this.rttUs8 - Math.floor(this.rttUs8 / 8) + delta;
   }
 
-  /** tcp_data_ready: the application reads all there is, after the segment was acknowledged or not. */
+  /** tcp_data_ready: the application will read all there is, after the segment was acknowledged or not, and others of this instant too. */
   private wakeReader(): void {
     if (this.unread === 0) return;
-    if (this.readsLate && this.unread < receiveLowWater && this.memory <= this.rcvbuf - (this.rcvbuf >> 3) && this.windowLeft > this.mss) return;
+    if (this.unread < this.lowWater && this.memory <= this.rcvbuf - (this.rcvbuf >> 3) && this.windowLeft > this.mss) return;
+    if (this.woken) return;
+    this.woken = true;
+    this.network.events.wake(this);
+  }
+
+  /** The application reads. */
+  run(): void {
+    this.woken = false;
+    if (this.actorId < 0 || this.shut) return;
+    this.now = this.network.events.now;
     this.adjustSpace();
+    while (this.unread > this.readBytes) {
+      // The buffers are taken to be of one size.
+      this.buffers -= Math.floor((this.buffers * this.readBytes) / this.unread);
+      this.unread -= this.readBytes;
+      this.cleanUp();
+    }
     this.unread = this.buffers = this.tailFragments = this.firstBytes = 0;
-    // tcp_cleanup_rbuf: two segments or the end of a burst were read and nothing is left, or the window offered would double.
-    if (this.scheduled && (this.rcvNxt - this.rcvWup > 1 || (this.pushed && this.heldBytes === 0))) { this.sendAck(kind.ack, this.rcvNxt); return; }
+    this.cleanUp();
+    if (this.onRead !== null) this.onRead(this.bytes);
+  }
+  /** tcp_cleanup_rbuf, after each read: two segments or the end of a burst were read and nothing is left, or the window offered would double. */
+  private cleanUp(): void {
+    if (this.scheduled && (this.rcvNxt - this.rcvWup > 1 || (this.pushed && this.memory === 0))) { this.sendAck(kind.ack, this.rcvNxt); return; }
     const left = this.windowLeft;
     if (2 * left > this.clamp) return;
     const window = this.offer();
@@ -524,8 +587,10 @@ export class TcpReceiver extends Actor implements Endpoint {
   /** tcp_select_window: never moves the right edge back. */
   private selectWindow(): number {
     const acked = this.rcvNxt * this.mss;
-    this.rightEdge = Math.max(this.rightEdge, acked + this.offer());
-    this.rcvWnd = this.rightEdge - acked;
+    const left = Math.max(0, this.rightEdge - acked);
+    const offer = this.offer();
+    this.rcvWnd = offer < left ? Math.ceil(left / this.windowUnit) * this.windowUnit : offer;
+    this.rightEdge = acked + this.rcvWnd;
     return this.rcvWnd;
   }
 
@@ -536,7 +601,7 @@ export class TcpReceiver extends Actor implements Endpoint {
     if (!this.scheduled) return;
     // Every second segment; but where what waits will be read at once and the window would grow by that, the read acknowledges.
     if (
-      !this.model.delayedAcks || (this.rcvNxt - this.rcvWup > 1 && (this.unread < (this.readsLate ? receiveLowWater : 1) || this.offer() >= this.rcvWnd)) ||
+      !this.model.delayedAcks || (this.rcvNxt - this.rcvWup > 1 && (this.unread < this.lowWater || this.offer() >= this.rcvWnd)) ||
       this.quick > 0 || this.ackNow
     ) {
       this.sendAck(kind.ack, this.rcvNxt);

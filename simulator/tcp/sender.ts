@@ -5,8 +5,8 @@
  * TSO autosizing and deferral, TCP small queues, internal pacing, ECN (RFC 3168).
  *
  * Differences from Linux: sequence numbers count segments of one MSS (what is sent is never re-segmented or merged; only the
- * last segment may be short; what is not sent yet lies in buffers as the kernel's, tcp_sendmsg); the application writes whenever the send buffer lets it, whole segments at a time; no reneging, urgent data, MTU probing,
- * fast open, idle restart (the application never pauses) or PSH every half window.
+ * last segment of what the application writes at once may be short; what is not sent yet lies in buffers as the kernel's, tcp_sendmsg); the application writes whenever the send buffer lets it, whole segments at a time; no reneging, urgent data, MTU probing,
+ * fast open or PSH every half window; a chunk's short last segment counts as a full one in windows.
  *
  * `model: classic` (see `TcpModel`) turns off RACK, TLP, PRR, F-RTO, undo, limited transmit, TSO, TSQ and the receive window: a segment is lost when three later
  * ones have been SACKed, cwnd drops to ssthresh at once, and what is in flight during recovery is counted as in RFC 6675.
@@ -37,6 +37,8 @@ export interface TcpModel {
   /** Receive window auto-tuning and send buffer limits; otherwise unlimited. */
   readonly bufferLimits: boolean;
   readonly initialWindow: number;
+  /** A pause costs window (net.ipv4.tcp_slow_start_after_idle). */
+  readonly slowStartAfterIdle: boolean;
   /** Largest send and receive buffer, bytes: tcp_wmem[2], tcp_rmem[2]. */
   readonly wmemMax: number;
   readonly rmemMax: number;
@@ -48,6 +50,7 @@ export function tcpModel(model: 'linux' | 'classic', sysctls: Readonly<Record<st
   const most = (name: string, otherwise: number): number => Number(sysctls[name]?.trim().split(/\s+/)[2] ?? otherwise);
   return {
     rack: linux, tso: linux, limitedTransmit: linux, rethinksHash: linux, delayedAcks: linux, bufferLimits: linux, initialWindow: 10,
+    slowStartAfterIdle: linux && (sysctls['net.ipv4.tcp_slow_start_after_idle'] ?? '1').trim() !== '0',
     wmemMax: most('net.ipv4.tcp_wmem', 4194304), rmemMax: most('net.ipv4.tcp_rmem', 6291456),
   };
 }
@@ -101,6 +104,17 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   // What there is to send: `total` data segments, the last of `lastBytes`; then the end (FIN), in a segment of its own or with the last data.
   total: number;
   private lastBytes: number;
+  private firstBytes: number;
+  /** The application has more to write, but not yet: nothing is closed when all is sent. */
+  private awaiting: boolean;
+  /** Told when the application has written into the send buffer. */
+  onWrite: (() => void) | null = null;
+  /** Told when it is connected; and, after `hold`, when it could be written to again. */
+  onConnect: (() => void) | null = null;
+  onWritable: (() => void) | null = null;
+  /** Payload of the short segments of an application that writes in chunks, and how much they lack up to what was acknowledged, bytes. */
+  private shortSegments: Map<number, number> | null = null;
+  private lackingBytes = 0;
   private finAlone = false;
   private closing = false;
   /** Send buffer: segments the application has written so far, and its size in bytes (sk_sndbuf). */
@@ -240,6 +254,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   /**
    * @param bytes payload to send; null = until `stop`
    * @param onEnd called once, when everything was acknowledged and the peer's FIN arrived, or when it failed
+   * @param leadBytes the application writes so many first, a segment of their own, and the rest after `begin`; 0 = it writes at once
    */
   constructor(
     private readonly network: Network,
@@ -250,12 +265,15 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     v6: boolean,
     bytes: number | null,
     private readonly onEnd: (sender: TcpSender) => void,
+    leadBytes = 0,
   ) {
     super();
     this.headerBytes = v6 ? 72 : 52;
     this.mss = route.mtuBytes - this.headerBytes;
-    this.total = bytes === null ? infiniteSsthresh : Math.ceil(bytes / this.mss);
-    this.lastBytes = bytes === null ? this.mss : bytes - (this.total - 1) * this.mss;
+    this.awaiting = leadBytes > 0;
+    this.total = this.awaiting ? 1 : bytes === null ? infiniteSsthresh : Math.ceil(bytes / this.mss);
+    this.lastBytes = this.awaiting ? leadBytes : bytes === null ? this.mss : bytes - (this.total - 1) * this.mss;
+    this.firstBytes = this.total > 1 ? this.mss : this.total === 1 ? this.lastBytes : 0;
     if (!model.bufferLimits) {
       this.written = this.total;
       if (bytes !== null) this.closing = this.closeDue = true;
@@ -290,7 +308,14 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   private get end(): number { return this.finAlone ? this.total + 1 : this.written; }
   /** bits/s; NaN before the first sample. */
   get deliveryRateBps(): number { return this.rateIntervalUs > 0 ? (this.rateDelivered * this.mss * 8e6) / this.rateIntervalUs : NaN; }
-  get bytesAcked(): number { return this.una >= this.total ? Math.max(0, (this.total - 1) * this.mss + this.lastBytes) : this.una * this.mss; }
+  get bytesAcked(): number { return this.bytesOf(Math.min(this.una, this.total)); }
+  /** Payload the application has written, bytes. */
+  get bytesWritten(): number { return this.bytesOf(this.written); }
+  private bytesOf(segments: number): number {
+    if (this.shortSegments !== null) return segments * this.mss - this.lackingBytes;
+    if (segments === 0) return 0;
+    return (segments - 1) * this.mss + this.firstBytes + (segments === this.total && segments > 1 ? this.lastBytes - this.mss : 0);
+  }
 
   private clock(): void {
     this.now = this.network.events.now;
@@ -348,6 +373,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     // tcp_init_transfer: more than one SYN went unanswered, and not only because the answer was slow (tcp_try_undo_spurious_syn).
     if (this.synTries > 2 && packet.tsEcr !== this.firstSynMs) this.cwnd = 1;
     this.deliveredUs = this.nowUs;
+    this.lastSentJiffies = this.nowJiffies;
     this.updatePacingRate();
     this.cc.init(this);
     this.sendAck();
@@ -358,6 +384,38 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.expandBuffer();
     this.write();
     this.push();
+    if (this.onConnect !== null) this.onConnect();
+  }
+
+  /** The application goes on after its lead. @param bytes without it; null = until `hold` or `stop` */
+  begin(bytes: number | null): void {
+    if (this.finished || !this.awaiting || this.total > 1) return;
+    this.clock();
+    this.total = bytes === null ? infiniteSsthresh : 1 + Math.ceil(bytes / this.mss);
+    this.lastBytes = bytes === null ? this.mss : bytes - (this.total - 2) * this.mss;
+    this.write();
+    this.push();
+  }
+  /** The application writes no more, and leaves the connection open. */
+  hold(): void {
+    if (this.written < this.total) this.lastBytes = this.mss;
+    this.total = this.written;
+    this.tellWritable();
+  }
+  /** sk_stream_is_writeable, or the connection is gone */
+  private tellWritable(): void {
+    if (this.onWritable === null || this.total > this.written) return;
+    if (this.inFlight < this.cwnd) this.expandBuffer();
+    const queued = this.queued();
+    if (!this.finished && this.sndbuf - queued < queued / 2) return;
+    this.onWritable();
+    this.onWritable = null;
+  }
+  /** The peer reset the connection: nothing more is sent. */
+  private reset(): void {
+    this.finished = true;
+    this.pending = timer.none;
+    this.tellWritable();
   }
 
   /** tcp_sndbuf_expand */
@@ -379,15 +437,23 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   private setBufferEnd(k: number, end: number): void { this.bufferEnds[(this.firstBuffer + k) & (this.bufferEnds.length - 1)] = end; }
 
   private addBuffer(end: number): void {
-    const { bufferEnds, buffers } = this;
-    if (buffers === bufferEnds.length) {
-      const more = new Int32Array(2 * buffers);
-      for (let k = 0; k < buffers; k++) more[k] = this.bufferEnd(k);
-      this.bufferEnds = more;
-      this.firstBuffer = 0;
-    }
+    if (this.packetsOut === 0) this.restartAfterIdle();
+    this.growBuffers();
+    this.setBufferEnd(this.buffers++, end);
+  }
+  private splitFirstBuffer(end: number): void {
+    this.growBuffers();
     this.buffers++;
-    this.setBufferEnd(buffers, end);
+    this.firstBuffer = (this.firstBuffer - 1) & (this.bufferEnds.length - 1);
+    this.setBufferEnd(0, end);
+  }
+  private growBuffers(): void {
+    const { bufferEnds, buffers } = this;
+    if (buffers < bufferEnds.length) return;
+    const more = new Int32Array(2 * buffers);
+    for (let k = 0; k < buffers; k++) more[k] = this.bufferEnd(k);
+    this.bufferEnds = more;
+    this.firstBuffer = 0;
   }
 
   /** tcp_fragment: what is in flight to segment `s` and what comes after it are in different buffers. */
@@ -440,6 +506,11 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
    */
   private write(): void {
     if (!this.model.bufferLimits) return;
+    this.checkApplicationLimited();
+    this.fillBuffers();
+    if (this.onWrite !== null) this.onWrite();
+  }
+  private fillBuffers(): void {
     const step = this.bufferSegments();
     while (this.written < this.total) {
       const last = this.buffers - 1;
@@ -472,10 +543,17 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
 
   /** After the last byte: the FIN goes with the last segment if that still waits, and alone if it was sent (tcp_send_fin). */
   private close(): void {
+    if (this.awaiting) {
+      this.tellWritable();
+      return;
+    }
     if (this.closing && !this.closeDue) return;
     this.closing = true;
     this.closeDue = false;
-    if (this.nxt < this.total) return;
+    if (this.nxt < this.total) {
+      if (this.shortSegments !== null) this.output(push.all); // a short segment that waited goes with the FIN
+      return;
+    }
     this.finAlone = true;
     this.output(push.all);
   }
@@ -494,6 +572,36 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.network.send(packet);
   }
 
+  /** Before `connect`: the application writes nothing but what is offered. */
+  awaitChunks(): void {
+    this.awaiting = true;
+    this.total = this.written = 0;
+    this.lastBytes = this.mss;
+    this.closing = this.closeDue = false;
+    this.shortSegments = new Map();
+  }
+
+  /** The application writes a chunk behind what it has written so far. @param bytes 1 or more */
+  offer(bytes: number): void {
+    if (this.finished || !this.awaiting) return;
+    let left = bytes;
+    // What the last segment lacks is filled if it was not sent yet.
+    const open = this.total > this.nxt ? this.shortSegments!.get(this.total - 1) : undefined;
+    if (open !== undefined) {
+      const filled = Math.min(this.mss, open + left);
+      left -= filled - open;
+      if (filled < this.mss) this.shortSegments!.set(this.total - 1, filled); else this.shortSegments!.delete(this.total - 1);
+    }
+    const segments = Math.ceil(left / this.mss);
+    this.total += segments;
+    if (segments * this.mss > left) this.shortSegments!.set(this.total - 1, left - (segments - 1) * this.mss);
+    if (!this.model.bufferLimits) this.written = this.total;
+    if (!this.connected) return;
+    this.clock();
+    this.write();
+    this.push();
+  }
+
   /** Sends no new data any more: what was sent is brought to its end, then the connection closes. */
   stop(): void {
     if (this.finished || this.closing) return;
@@ -505,7 +613,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     // What is in the send buffer still goes out.
     this.total = this.written = this.model.bufferLimits ? this.written : this.nxt;
     this.lastBytes = this.mss;
-    this.closing = false;
+    this.closing = this.awaiting = false;
     this.close();
   }
 
@@ -605,7 +713,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
         sent = this.packetsOut > before;
       } else if (this.packetsOut > 0) {
         this.split(this.nxt - 2);
-        this.retransmit(this.nxt - 1);
+        this.repeat(this.nxt - 1, false);
         this.tlpRetrans = true;
         sent = true;
       }
@@ -625,7 +733,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.enterLoss();
     this.timeouts++;
     this.split(this.una);
-    this.retransmitLost(this.una);
+    this.repeat(this.una, true);
     this.rto = Math.min(this.rto * 2, rtoMax);
     this.arm(timer.retransmit, this.rto);
   }
@@ -726,7 +834,8 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     return s * this.mss + this.payloadOf(s) <= this.wndEnd;
   }
   private payloadOf(s: number): number {
-    return s < this.total - 1 ? this.mss : s === this.total - 1 ? this.lastBytes : 0;
+    if (this.shortSegments !== null) return this.shortSegments.get(s) ?? (s < this.total ? this.mss : 0);
+    return s === 0 ? this.firstBytes : s < this.total - 1 ? this.mss : s === this.total - 1 ? this.lastBytes : 0;
   }
 
   /** tcp_tso_segs */
@@ -777,14 +886,15 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     if (!this.hostQueue) return false;
     let limit = Math.max(2 * (burstBytes + bufferOverhead), Math.floor(this.pacingRate / 1024));
     if (!this.paced) limit = Math.min(limit, limitOutputBytes);
-    if (this.hostBytes <= limit * (1 << factor) || this.packetsOut <= 1) return false;
+    // A socket without packets counts 1 (sk_wmem_alloc).
+    if (this.hostBytes + 1 <= limit * (1 << factor) || this.buffersOut <= 1) return false;
     this.throttled = true;
     return true;
   }
 
   /** A packet left this host's queue. */
   released(packet: Packet): void {
-    this.hostBytes -= packet.payload + bufferOverhead / 2;
+    this.hostBytes -= packet.ownedBytes;
     // A flow that was cut has left the events; its packets still leave the queue.
     if (this.throttled && this.pacingTimer.actorId >= 0 && !this.network.events.pending(this.pacingTimer.actorId)) {
       this.throttled = false;
@@ -842,7 +952,12 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       let count = Math.min(quota, length);
       // A burst never goes beyond the receive window.
       while (count > 1 && !this.windowAllows(this.nxt + count - 1)) count--;
-      if (this.smallQueueFull(0, count * this.mss)) break;
+      if (this.shortSegments !== null && most === push.all && this.mustFill(this.nxt + count - 1) && --count === 0) break;
+      if (this.smallQueueFull(0, count * this.mss)) {
+        // tso_fragment came before: the burst that must wait has a buffer of its own, and the last one room again.
+        if (this.buffers > 0 && count < length) this.splitFirstBuffer(this.nxt + count);
+        break;
+      }
 
       const dueNs = this.sendAtNs;
       this.sendAtNs = Math.max(dueNs, this.now);
@@ -863,9 +978,10 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
         this.stamp(i, sentUs);
         board.sentLast(s);
         bytes += this.payloadOf(s);
+        if (this.shortSegments !== null && this.payloadOf(s) < this.mss) this.shortSentEnd = s + 1;
         this.nxt = s + 1;
         this.packetsOut++;
-        this.transmit(s, false);
+        this.transmit(s, false, k === 0 ? bufferOverhead + (count - 1) * this.mss + this.payloadOf(s + count - 1) : 0);
       }
       this.buffersOut++;
       this.leaveBuffers();
@@ -885,6 +1001,13 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     } else if (this.packetsOut === 0 && this.nxt < end && this.pending === timer.none) this.armPaced(timer.probe0, this.rto);
   }
 
+  /** tcp_nagle_check, as Minshall has it: a short segment waits for more to fill it while an earlier one is not acknowledged. */
+  private mustFill(s: number): boolean {
+    return s === this.written - 1 && this.packetsOut > 0 && this.shortSentEnd > this.una && this.payloadOf(s) < this.mss && !this.closing;
+  }
+  /** End of the last short segment that was sent (snd_sml). */
+  private shortSentEnd = 0;
+
   /** @param sentUs when it departs (skb_mstamp_ns): later than now where a queue paces */
   private stamp(i: number, sentUs: number): void {
     const { board } = this;
@@ -903,7 +1026,8 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.sendAtNs += gap - Math.min(Math.floor(gap / 2), this.sendAtNs - dueNs);
   }
 
-  private transmit(s: number, again: boolean): void {
+  /** @param ownedBytes what it takes of the host's queue: a burst is one buffer there (struct sk_buff), and leaves it when its first segment does */
+  private transmit(s: number, again: boolean, ownedBytes: number): void {
     const payload = this.payloadOf(s);
     const packet = this.network.pool.take(this.route, payload > 0 ? kind.data : kind.fin, this.headerBytes + payload);
     packet.seq = s;
@@ -922,9 +1046,12 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       }
     }
     if (this.hostQueue) {
-      packet.owner = this;
       packet.edtNs = this.sendAtNs;
-      this.hostBytes += payload + bufferOverhead / 2;
+      if (ownedBytes > 0) {
+        packet.owner = this;
+        packet.ownedBytes = ownedBytes;
+        this.hostBytes += ownedBytes;
+      }
     }
     if (payload > 0) {
       this.segmentsSent++;
@@ -933,17 +1060,23 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.network.send(packet);
   }
 
-  /** __tcp_retransmit_skb */
+  /** __tcp_retransmit_skb, one segment of it; `repeat` and the queue of lost ones see to its departure time. */
   private retransmit(s: number): void {
     const { board } = this;
     const i = s & board.mask;
     this.retransmits++;
-    const dueNs = this.sendAtNs;
-    this.sendAtNs = Math.max(dueNs, this.now);
+    if (this.inFlight === 0) this.cc.txStart(this);
+    this.lastSentJiffies = this.nowJiffies;
     this.stamp(i, Math.floor(this.sendAtNs / 1000));
     board.sentLast(s);
-    board.flags[i] = (board.flags[i]! | seg.everRetransmitted) & ~seg.delivered;
-    this.transmit(s, true);
+    board.flags[i] = (board.flags[i]! & ~(seg.delivered | seg.appLimited)) | seg.everRetransmitted | (this.appLimited > 0 ? seg.appLimited : 0);
+    this.transmit(s, true, bufferOverhead + this.payloadOf(s));
+  }
+  /** A single segment, whether or not it is its turn. */
+  private repeat(s: number, lost: boolean): void {
+    const dueNs = this.sendAtNs;
+    this.sendAtNs = Math.max(dueNs, this.now);
+    if (lost) this.retransmitLost(s); else this.retransmit(s);
     this.pace(this.payloadOf(s), dueNs);
   }
   /** tcp_retransmit_skb */
@@ -964,10 +1097,12 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     const maxSegments = this.tsoSegments();
     let hole = -1;
     let rearm = false;
-    /** Segments of a buffer repeated so far: at most so many in one burst. */
+    // Segments of a buffer repeated so far, in one burst, which is paced as one; its payload; and when it was due.
     let burst = 0;
+    let bytes = 0;
+    let dueNs = 0;
     for (let s = this.retransmitHint >= this.una ? this.retransmitHint : this.una; s < this.nxt; s++) {
-      if (this.pacingBlocks()) break;
+      if (burst === 0 && this.pacingBlocks()) break;
       if (hole < 0) this.retransmitHint = s;
       // The first retransmission of a recovery goes out at once (PRR sees to that; RFC 6675, section 5, step 4.3).
       if (this.cwnd - this.inFlight <= 0 && (this.model.rack || this.state !== state.recovery || this.prrOut > 0)) break;
@@ -978,13 +1113,23 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
         continue;
       }
       if ((flags & (seg.sacked | seg.retransmitted)) !== 0) continue;
-      if (this.smallQueueFull(1, maxSegments * this.mss)) break;
+      if (burst === 0) {
+        if (this.smallQueueFull(1, maxSegments * this.mss)) break;
+        dueNs = this.sendAtNs;
+        this.sendAtNs = Math.max(dueNs, this.now);
+        bytes = 0;
+      }
       this.retransmitLost(s);
+      bytes += this.payloadOf(s);
       if (this.cwnd - this.inFlight <= 0 || ++burst >= maxSegments) this.split(s);
-      if ((board.flags[s & board.mask]! & seg.burstEnd) !== 0) burst = 0;
+      if ((board.flags[s & board.mask]! & seg.burstEnd) !== 0) {
+        burst = 0;
+        this.pace(bytes, dueNs);
+      }
       if (this.inReduction()) this.prrOut++;
       if (s === this.una && this.pending !== timer.reorder) rearm = true;
     }
+    if (burst > 0) this.pace(bytes, dueNs);
     if (rearm) this.armPaced(timer.retransmit, this.rto);
   }
 
@@ -1004,6 +1149,23 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       this.maxPacketsOut = this.packetsOut;
       this.cwndUsageSeq = this.nxt;
     }
+  }
+
+  /** tcp_slow_start_after_idle_check, tcp_cwnd_restart (RFC 2861): nothing in flight and nothing sent for longer than a retransmission timeout: the window is halved for each that passed, down to the initial one. */
+  private restartAfterIdle(): void {
+    if (!this.model.slowStartAfterIdle || this.cc.controlsRate) return;
+    let idle = this.nowJiffies - this.lastSentJiffies;
+    if (idle <= this.rto) return;
+    this.ssthresh = this.currentSsthresh();
+    const restart = Math.min(this.model.initialWindow, this.cwnd);
+    let cwnd = this.cwnd;
+    while ((idle -= this.rto) > 0 && cwnd > restart) cwnd >>= 1;
+    this.cwnd = Math.max(cwnd, restart);
+  }
+
+  /** tcp_rate_check_app_limited: the application writes where nothing waited to be sent and the window had room. */
+  private checkApplicationLimited(): void {
+    if (this.written === this.nxt && this.hostBytes === 0 && this.inFlight < this.cwnd && this.lostOut <= this.retransOut) this.appLimited = Math.max(1, this.delivered + this.inFlight);
   }
 
   private initReduction(): void {
@@ -1258,13 +1420,20 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     this.clock();
     if (packet.kind === kind.synAck) { this.onSynAck(packet); return; }
     if (!this.connected) return;
+    if (packet.kind === kind.reset) { this.reset(); return; }
     if (packet.tsVal > this.tsRecent) this.tsRecent = packet.tsVal;
+    const sent = this.segmentsSent;
     if (packet.kind === kind.fin) this.peerFin = true;
     this.onAck(packet);
     if (this.finished) return;
-    if (packet.kind === kind.fin) this.sendAck();
-    if (this.peerFin && this.closing && this.una >= this.end) { this.finish(); return; }
+    if (this.peerFin && this.closing && this.una >= this.end) {
+      if (packet.kind === kind.fin) this.sendAck();
+      this.finish();
+      return;
+    }
     this.push();
+    // Data that the FIN's acknowledgement let go acknowledge it.
+    if (packet.kind === kind.fin && sent === this.segmentsSent) this.sendAck();
   }
 
   /** tcp_rate_skb_delivered */
@@ -1492,6 +1661,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     }
     if (acked > 0) {
       this.flag |= f.dataAcked;
+      if (this.shortSegments !== null && this.shortSegments.size > 0) this.forgetShort(priorUna, ack);
       if (this.retransmitHint >= 0 && this.retransmitHint < ack) this.retransmitHint = -1;
     }
     let seqRtt = -1;
@@ -1539,6 +1709,15 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       this.updatePacingRate();
     }
     this.transmitRecovery(rexmit);
+  }
+
+  private forgetShort(from: number, to: number): void {
+    for (let s = from; s < to; s++) {
+      const payload = this.shortSegments!.get(s);
+      if (payload === undefined) continue;
+      this.lackingBytes += this.mss - payload;
+      this.shortSegments!.delete(s);
+    }
   }
 
   /** tcp_update_pacing_rate, bytes/s: twice the current rate in slow start, 1.2 times after. */

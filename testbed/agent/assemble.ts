@@ -3,7 +3,7 @@
 import * as path from 'node:path';
 import type { Plan } from '../plan/plan.js';
 import type { Finding } from '../records/raw.js';
-import { CLOCK_MONOTONIC, CLOCK_REALTIME, clockNs, clockNsBig } from '../linux/libc.js';
+import { realtimeAt } from './clocks.js';
 import type { AgentContext } from './context.js';
 import type { Loop } from './loop.js';
 
@@ -32,7 +32,8 @@ export function assembleContext(parts: AgentParts): AgentContext {
     clock,
     endNs: plan.warmupNs + plan.durationNs,
     now: () => loop.now(),
-    realtimeAtStart: realtimeAt(loop.originNs),
+    realtimeAtStart: realtimeAt(loop.originNs, clock),
+    monotonicAtStart: loop.originNs,
     raw: (name) => path.join(rawDir, name),
     inNode: (node, call) => nodes.inNode(node, call),
     netnsPath: (node) => nodes.netnsPath(node),
@@ -40,17 +41,4 @@ export function assembleContext(parts: AgentParts): AgentContext {
     finding: (level, rule, message) => parts.finding({ type: 'finding', level, rule, message, tNs: loop.wokeNs }),
     facts: (facts) => parts.facts(facts),
   };
-}
-
-/** CLOCK_REALTIME at an instant of CLOCK_MONOTONIC, ns. Monotonic is read before and after and the closest of several tries kept. */
-function realtimeAt(monotonicNs: number): bigint {
-  let best = { width: Infinity, realtime: 0n };
-  for (let i = 0; i < 8; i++) {
-    const before = clockNs(CLOCK_MONOTONIC);
-    const realtime = clockNsBig(CLOCK_REALTIME);
-    const after = clockNs(CLOCK_MONOTONIC);
-    const width = after - before;
-    if (width < best.width) best = { width, realtime: realtime + BigInt(Math.round(monotonicNs - (before + after) / 2)) };
-  }
-  return best.realtime;
 }

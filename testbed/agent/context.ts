@@ -40,6 +40,8 @@ export interface AgentContext {
   now(): number;
   /** CLOCK_REALTIME ns at run time 0: what packet and socket time stamps are relative to. */
   readonly realtimeAtStart: bigint;
+  /** CLOCK_MONOTONIC ns at run time 0: what queue disciplines and the kernel's timers go by. */
+  readonly monotonicAtStart: number;
   /** Path in the run's raw/ folder. */
   raw(name: string): string;
   /** Runs `call` with this thread in the node's network namespace (setns); sockets created in it belong to that node. Synchronous, not nested. */

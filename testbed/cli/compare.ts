@@ -5,7 +5,7 @@ import type { Command } from 'commander';
 import pc from 'picocolors';
 import { terminalColumns } from '../report/columns.js';
 import { StatusLine } from '../run/status-line.js';
-import { defaultResults } from './runs.js';
+import { defaultResults, folderOfRuns } from './runs.js';
 
 interface Options {
   readonly runs: string;
@@ -36,7 +36,7 @@ export function register(program: Command): void {
     .description('Compare two or more runs or sets with the first one: kernel and simulator, two kernels, two queues, yesterday and today. Every figure with its difference, interval and noise over seeds; distributions by Kolmogorov–Smirnov and Wasserstein distance. Writes comparison.json and comparison.html.')
     .argument('<reference>', 'id, unique beginning of an id, folder, or `last`; several with commas between; SET:queue=codel takes the runs that varied so')
     .argument('<others...>', 'the same, one a side')
-    .option('--runs <dir>', 'folder the ids are looked for in', defaultResults)
+    .option('--runs <dir>', 'folder the ids are looked for in', folderOfRuns, defaultResults)
     .option('--out <dir>', 'folder for comparison.json and comparison.html (default: a new one, compare-…, in the folder of runs)')
     .option('--allow <what>', 'compare in spite of this difference: rate, window, delay, topology, traffic, events, incomplete, invalid, mixed', (value: string, before: readonly string[]) => [...before, value], [])
     .option('--anyway', 'compare in spite of any difference')

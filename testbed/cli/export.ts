@@ -12,7 +12,7 @@ import { exportFormats } from '../export/registry.js';
 import { readPlan } from '../records/ingest.js';
 import { interruptible } from '../run/interrupt.js';
 import { readRun } from '../store/run-row.js';
-import { defaultResults, resolveRun } from './runs.js';
+import { defaultResults, folderOfRuns, resolveRun } from './runs.js';
 import type { FoundRun } from './runs.js';
 
 interface Options { readonly format: string; readonly table?: ExportTable; readonly out?: string; readonly results: string; readonly force?: boolean; readonly bottleneck?: string }
@@ -23,7 +23,7 @@ export function register(program: Command): void {
     .addOption(new Option('--table <table>', 'only this table (csv, json, parquet)').choices([...exportTables]))
     .option('--bottleneck <name>', 'only packets of this direction: BL1, BL1.reverse (qlog, pcapng)')
     .option('--out <file>', 'file or folder to write to; `-` for standard output; default: a name made of the run, here')
-    .option('--results <dir>', 'folder of the runs', defaultResults)
+    .option('--results <dir>', 'folder of the runs', folderOfRuns, defaultResults)
     .option('--force', 'overwrite files that are there')
     .action((run: string, options: Options) => exportRun(run, options));
 }

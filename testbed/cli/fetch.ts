@@ -9,13 +9,13 @@ import { formatTarget } from '../machines/ssh/target.js';
 import type { AgentLine, Finding } from '../records/raw.js';
 import { finish } from '../run/execute.js';
 import { interruptible } from '../run/interrupt.js';
-import { defaultResults, resolveRun } from './runs.js';
+import { defaultResults, folderOfRuns, resolveRun } from './runs.js';
 
 export function register(program: Command): void {
   program.command('fetch')
     .description('bring the records of a run on a remote machine after its connection was lost; waits for a run that still goes on')
     .argument('<run>', 'id, unique beginning of an id, folder, or `last`; of a set, every run that is still to be brought')
-    .option('--out <dir>', 'folder of the runs', defaultResults)
+    .option('--out <dir>', 'folder of the runs', folderOfRuns, defaultResults)
     .option('--no-report', 'no report.html')
     .action(async (name: string, options: { out: string; report: boolean }) => { process.exitCode = await fetchRuns(name, options.out, options.report); });
 }

@@ -9,7 +9,7 @@ import { oldRuns, parseAge } from '../store/gc.js';
 import { checkRemovable, removeRuns, sizeOf } from '../store/remove.js';
 import { indexedRuns, scanRuns } from '../store/run-index.js';
 import { entriesOf } from './list.js';
-import { defaultResults, found } from './runs.js';
+import { defaultResults, folderOfRuns, found } from './runs.js';
 
 interface Options { readonly out: string; readonly keep: number; readonly dryRun?: boolean }
 
@@ -22,7 +22,7 @@ const age = (text: string): number => {
 export function register(program: Command): void {
   program.command('gc').description('remove runs that ended longer ago and have no tag; a set goes whole or stays')
     .requiredOption('--keep <age>', 'keep what ended within: 12h, 30d, 8w', age)
-    .option('--out <dir>', 'folder of the runs', defaultResults)
+    .option('--out <dir>', 'folder of the runs', folderOfRuns, defaultResults)
     .option('--dry-run', 'only say what would be removed')
     .action(({ out, keep, dryRun = false }: Options) => {
       const entries = entriesOf(indexedRuns(scanRuns(out).index).map(({ row }) => row));

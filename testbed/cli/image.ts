@@ -4,6 +4,7 @@ import { type Command, Option } from 'commander';
 import { openEngine } from '../hosts/engine.js';
 import { buildImage, imageName, imageSources, type ImageSource } from '../hosts/image.js';
 import { remoteTarget } from '../machines/registry.js';
+import { endNow } from '../run/end-now.js';
 
 export function register(program: Command): void {
   const image = program.command('image').description('the image that --hosts docker makes its hosts from');
@@ -12,6 +13,7 @@ export function register(program: Command): void {
     .addOption(new Option('--from <source>', 'registry: from a Dockerfile on debian:13-slim; machine: from the programs of the machine; auto: the first that works').choices(imageSources).default('auto'))
     .option('--machine <name>', 'in the engine of a remote machine: ssh://user@host[:port], or one of testbed.config.yaml')
     .action(async ({ from, machine }: { from: ImageSource; machine?: string }) => {
+      for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => endNow(130));
       const say = (line: string): void => { process.stderr.write(`  ${line}\n`); };
       let how: 'registry' | 'machine';
       if (machine === undefined) {

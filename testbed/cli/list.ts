@@ -2,19 +2,21 @@
 
 import type { Command } from 'commander';
 import pc from 'picocolors';
+import { UserError } from '../errors.js';
 import { formatVaried } from '../report/format.js';
 import { statusText } from '../report/terminal.js';
 import { indexedRuns, scanRuns } from '../store/run-index.js';
 import type { Scan } from '../store/run-index.js';
 import type { RunRow } from '../store/run-row.js';
-import { defaultResults } from './runs.js';
+import { wholeNumber } from './options.js';
+import { defaultResults, folderOfRuns } from './runs.js';
 
 interface Options { readonly out: string; readonly last?: number; readonly json?: true; readonly where?: string }
 
 export function register(program: Command): void {
   program.command('list').description('list the runs on disk, newest last')
-    .option('--out <dir>', 'folder of the runs', defaultResults)
-    .option('-n, --last <count>', 'only the newest', (text) => Number.parseInt(text, 10))
+    .option('--out <dir>', 'folder of the runs', folderOfRuns, defaultResults)
+    .option('-n, --last <count>', 'only the newest', wholeNumber(1, 1e6))
     .option('--where <condition>', "only runs for which it holds: SQL over the columns of the view runs, such as \"queue = 'codel' and seed < 4\"")
     .option('--json', 'one JSON object a line')
     .action(async (options: Options) => {
@@ -22,9 +24,10 @@ export function register(program: Command): void {
       const scan = scanRuns(options.out, (read) => { if (tty) process.stderr.write(`\r\x1b[K${read} runs read for the index`); });
       const rows = indexedRuns(scan.index).map(({ row }) => row);
       if (tty && scan.read >= 500) process.stderr.write('\r\x1b[K');
+      if (options.where?.trim() === '') throw new UserError("--where: is empty; expected a condition such as queue = 'codel'", 2);
       const wanted = options.where === undefined ? null : await runsWhere(options.where, scan);
       const all = entriesOf(wanted === null ? rows : rows.filter((each) => wanted.has(each.run_id)));
-      const shown = options.last !== undefined && options.last > 0 ? all.slice(-options.last) : all;
+      const shown = options.last !== undefined ? all.slice(-options.last) : all;
       if (options.json) process.stdout.write(shown.map((entry) => `${JSON.stringify(row(entry))}\n`).join(''));
       else if (shown.length > 0) process.stdout.write(`${listTable(shown)}\n`);
       else process.stdout.write(options.where === undefined ? `no runs in ${options.out}; start one with: testbed run FILE\n` : `no run in ${options.out} is so\n`);
@@ -92,11 +95,19 @@ export function row(entry: Listed): Row {
   };
 }
 
+/** By this place's clock, as in the names of the folders. @param iso of UTC */
+export function localTime(iso: string): string {
+  const time = new Date(iso);
+  if (Number.isNaN(time.getTime())) return iso;
+  const two = (value: number): string => String(value).padStart(2, '0');
+  return `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} ${two(time.getHours())}:${two(time.getMinutes())}`;
+}
+
 /** Two lines an entry: an id must stay whole to be of use, and is often longer than a column of a table can be. */
 export function listTable(entries: readonly Listed[]): string {
   return entries.map((entry) => {
     const { id, scenario, machine, varied, seeds, status, started, tags } = row(entry);
-    const when = started === '' ? 'start unknown' : started.slice(0, 16).replace('T', ' ');
+    const when = started === '' ? 'start unknown' : localTime(started);
     const [first] = entry.runs;
     // What nobody was left to write: of a run that ended by itself, its status says enough here.
     const why = !entry.set && (first!.status === 'unreadable' || (first!.status === 'incomplete' && first!.ended === null)) ? first!.error ?? '' : '';

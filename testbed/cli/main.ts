@@ -5,6 +5,7 @@ import { Command, CommanderError, Help } from 'commander';
 import { UserError } from '../errors.js';
 import { watchOutput } from '../run/closed-output.js';
 import { systemMessage } from '../run/system-error.js';
+import { strict } from './strict.js';
 
 interface CommandModule { register(program: Command): void }
 
@@ -34,11 +35,18 @@ const commands: Readonly<Record<string, { readonly summary: string; readonly loa
 
 const version = '0.1.0';
 
-async function main(words: readonly string[]): Promise<number> {
+/** `help run` and `--help run` are `run --help`, with all its options, which only the command's own file knows. */
+function withoutHelpCommand(words: readonly string[]): readonly string[] {
+  const [help, name, ...more] = words;
+  if (help === undefined || !['help', '--help', '-h'].includes(help) || name === undefined || name.startsWith('-')) return words;
+  return Object.hasOwn(commands, name) ? [name, ...more, '--help'] : [name];
+}
+
+async function main(given: readonly string[]): Promise<number> {
+  const words = withoutHelpCommand(given);
   const program = new Command('testbed')
     .description('Network-emulation test bed: says whether a simulator says what a real Linux kernel does.')
     .version(version)
-    .showHelpAfterError('(see: testbed --help)')
     .configureHelp({ optionDescription: (option) => new Help().optionDescription(option).replace(' (default: [])', '') }) // of options that may be repeated
     .exitOverride();
   const name = words.find((word) => !word.startsWith('-'));
@@ -51,6 +59,7 @@ async function main(words: readonly string[]): Promise<number> {
     for (const [known, { summary }] of Object.entries(commands)) program.command(known).description(summary).allowUnknownOption();
     if (words.length === 0) program.outputHelp();
   }
+  strict(program);
   if (words.length > 0) await program.parseAsync([...words], { from: 'user' });
   return typeof process.exitCode === 'number' ? process.exitCode : 0;
 }

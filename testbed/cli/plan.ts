@@ -5,6 +5,7 @@ import { UserError } from '../errors.js';
 import { planToShell } from '../network/shell.js';
 import { expandRuns, type Run } from '../plan/compile.js';
 import { load } from '../scenario/load.js';
+import { wholeNumber } from './options.js';
 import { collect, parseSeed } from './scenario-options.js';
 
 interface Options { readonly format: 'json' | 'sh'; readonly seed?: number; readonly set: string[]; readonly run?: number; readonly clock: 'virtual' | 'real' }
@@ -15,7 +16,7 @@ export function register(program: Command): void {
     .argument('<file>', 'scenario file')
     .addOption(new Option('--format <format>', 'json, or sh: a script to run by hand').choices(['json', 'sh']).default('json'))
     .option('--seed <n>', 'the seed; default: the first of the scenario', parseSeed)
-    .option('--run <n>', 'which run, counted from 1, where the scenario varies something or has several seeds', (text) => Number(text))
+    .option('--run <n>', 'which run, counted from 1, where the scenario varies something or has several seeds', wholeNumber(1, 1e9))
     .addOption(new Option('--clock <clock>', 'virtual or real time (decides whether every packet is recorded)').choices(['virtual', 'real']).default('virtual'))
     .option('--set <path=value>', 'change the scenario; may be given several times', collect, [])
     .action((file: string, options: Options) => {

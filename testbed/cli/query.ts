@@ -9,7 +9,7 @@ import type { RowFormat } from '../store/print-rows.js';
 import { query } from '../store/store.js';
 import { ownColumns, sharedColumns, viewNames } from '../store/views.js';
 import { wholeNumber } from './options.js';
-import { defaultResults } from './runs.js';
+import { defaultResults, folderOfRuns } from './runs.js';
 import { writeAll } from './write-all.js';
 
 interface Options { readonly out: string; readonly format: RowFormat; readonly allRuns?: true; readonly views?: true; readonly threads?: number; readonly file?: string }
@@ -17,7 +17,7 @@ interface Options { readonly out: string; readonly format: RowFormat; readonly a
 export function register(program: Command): void {
   program.command('query').description('ask the recorded runs with SQL: views runs, metrics, flows, queue, packets, probes, sockets')
     .argument('[sql]', 'one SELECT; `-` reads it from standard input')
-    .option('--out <dir>', 'folder of the runs', defaultResults)
+    .option('--out <dir>', 'folder of the runs', folderOfRuns, defaultResults)
     .addOption(new Option('--format <format>', 'how to print the rows').choices([...rowFormats]).default('table'))
     .option('--all-runs', 'count runs that are not complete (invalid, incomplete, failed) too')
     .option('--views', 'list the views and their columns')

@@ -6,14 +6,14 @@ import type { Command } from 'commander';
 import { UserError } from '../errors.js';
 import { formatBytes } from '../report/bytes.js';
 import { checkRemovable, refreshSet, removeRuns } from '../store/remove.js';
-import { defaultResults, resolveRun } from './runs.js';
+import { defaultResults, folderOfRuns, resolveRun } from './runs.js';
 import type { Found } from './runs.js';
 
 interface Options { readonly out: string; readonly yes?: boolean; readonly force?: boolean }
 
 export function register(program: Command): void {
   program.command('rm').description('remove runs').argument('<run...>', 'ids, unique beginnings of ids, or folders')
-    .option('--out <dir>', 'folder of the runs', defaultResults)
+    .option('--out <dir>', 'folder of the runs', folderOfRuns, defaultResults)
     .option('-y, --yes', 'do not ask')
     .option('--force', 'also runs that say they are running, when no process can be found')
     .action(async (names: readonly string[], { out, yes = false, force = false }: Options) => {

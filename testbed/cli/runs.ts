@@ -2,6 +2,7 @@
 
 import * as fs from 'node:fs';
 import * as path from 'node:path';
+import { InvalidArgumentError } from 'commander';
 import { UserError } from '../errors.js';
 import { readRunJson } from '../records/run-json.js';
 import type { RunJson } from '../records/run-json.js';
@@ -10,6 +11,14 @@ import { indexedRuns, scanRuns } from '../store/run-index.js';
 import type { RunRow } from '../store/run-row.js';
 
 export const defaultResults = path.join('results', 'runs');
+
+/** What an option that names a folder of runs takes; the default one need not be there yet. @throws InvalidArgumentError for commander to print */
+export function folderOfRuns(name: string): string {
+  const stat = fs.statSync(name, { throwIfNoEntry: false });
+  if (stat === undefined) throw new InvalidArgumentError('there is no such folder; expected one with runs in it');
+  if (!stat.isDirectory()) throw new InvalidArgumentError('is a file; expected a folder with runs in it');
+  return name;
+}
 
 export interface FoundRun { readonly id: string; readonly dir: string; readonly run: RunJson | null }
 export interface Found {
@@ -30,7 +39,7 @@ export function findRuns(resultsDir: string): Found[] {
     entries = fs.readdirSync(resultsDir, { withFileTypes: true });
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return [];
-    throw new UserError(`${resultsDir}: cannot read the results folder (${error instanceof Error ? error.message : String(error)}); name another with --out DIR`);
+    throw new UserError(`${resultsDir}: cannot read the results folder (${error instanceof Error ? error.message : String(error)}); name another`);
   }
   return entries.flatMap((entry) => (entry.isDirectory() ? found(path.join(resultsDir, entry.name)) ?? [] : []))
     .sort((a, b) => (a.started < b.started ? -1 : a.started > b.started ? 1 : a.id < b.id ? -1 : 1));
@@ -62,11 +71,13 @@ export function found(dir: string): Found | null {
  * @throws UserError when there is none, or several; names those that come near
  */
 export function resolveRun(name: string, resultsDir: string): Found {
-  const isFolder = name !== '' && (fs.statSync(name, { throwIfNoEntry: false })?.isDirectory() ?? false);
+  const stat = name === '' ? undefined : fs.statSync(name, { throwIfNoEntry: false });
+  const isFolder = stat?.isDirectory() ?? false;
   const asFolder = isFolder ? found(path.resolve(name)) : null; // `.` has no name to call it by
   if (asFolder !== null) return asFolder;
   const rows = indexedRuns(scanRuns(resultsDir).index).map(({ row }) => row);
-  if (rows.length === 0) throw new UserError(`no run in ${resultsDir}; start one with: testbed run FILE`);
+  const given = isFolder ? `${name} is a folder, but not a run's (it has neither run.json nor raw/plan.json), and there is ` : stat !== undefined ? `${name} is a file, where the folder of a run is expected, and there is ` : '';
+  if (rows.length === 0) throw new UserError(given === '' ? `no run in ${resultsDir}; start one with: testbed run FILE` : `${given}no run in ${resultsDir}`);
   const ids = [...new Set(rows.map((row) => row.set_id ?? row.run_id))];
   const open = (id: string): Found => {
     const entry = found(path.join(resultsDir, id));
@@ -78,7 +89,7 @@ export function resolveRun(name: string, resultsDir: string): Found {
   const wanted = beginning === 'last' ? newest(rows) : beginning;
   const matches = ids.includes(wanted) ? [wanted] : ids.filter((id) => id.startsWith(wanted) || id.split('-').at(-1)!.startsWith(wanted));
   if (wanted === '' || matches.length === 0) {
-    throw new UserError(`${isFolder ? `${name} is a folder, but not a run's (it has neither run.json nor raw/plan.json), and there is ` : ''}no run ${JSON.stringify(name)} in ${resultsDir}; near: ${nearest(wanted, ids).join(', ')} (testbed list shows all)`);
+    throw new UserError(`${given}no run ${JSON.stringify(name)} in ${resultsDir}; near: ${nearest(wanted, ids).join(', ')} (testbed list shows all)`);
   }
   if (matches.length > 1) {
     const shown = matches.slice(-5);

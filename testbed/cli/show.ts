@@ -8,11 +8,11 @@ import { asItIs } from '../records/liveness.js';
 import { reportName } from '../report/report.js';
 import { readSummary } from '../report/set-report.js';
 import { runTable, summaryTable } from '../report/terminal.js';
-import { defaultResults, resolveRun } from './runs.js';
+import { defaultResults, folderOfRuns, resolveRun } from './runs.js';
 
 export function register(program: Command): void {
   program.command('show').description('show the figures of a run').argument('<run>', 'id, unique beginning of an id, folder, or `last`')
-    .option('--out <dir>', 'folder of the runs', defaultResults)
+    .option('--out <dir>', 'folder of the runs', folderOfRuns, defaultResults)
     .option('--json', 'print metrics.json or summary.json')
     .action(async (name: string, options: { out: string; json?: true }) => {
       process.stdout.write(`${await show(name, options.out, options.json ?? false)}\n`);

@@ -3,11 +3,11 @@
 import type { Command } from 'commander';
 import { UserError } from '../errors.js';
 import { changeTags } from '../store/tags.js';
-import { defaultResults, resolveRun } from './runs.js';
+import { defaultResults, folderOfRuns, resolveRun } from './runs.js';
 
 export function register(program: Command): void {
   program.command('tag').description('give a run or set a name that keeps it from gc').argument('<run>', 'id, unique beginning of an id, folder, or `last`').argument('[name...]', 'tags to add; none: print those it has')
-    .option('--out <dir>', 'folder of the runs', defaultResults)
+    .option('--out <dir>', 'folder of the runs', folderOfRuns, defaultResults)
     .option('--remove <name>', 'take a tag away; may be repeated', (value: string, before: readonly string[]) => [...before, value], [] as readonly string[])
     .action((run: string, names: readonly string[], { out, remove }: { readonly out: string; readonly remove: readonly string[] }) => {
       const both = names.find((name) => remove.includes(name));

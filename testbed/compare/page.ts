@@ -73,9 +73,11 @@ function cellSection({ varied, comparisons }: ComparedCell, index: number, label
     const against = labels.length > 2 ? `<h3>${escapeHtml(`${labels[one.side]} against ${labels[0]}`)}</h3>` : '';
     return `${against}<p class="dim">${escapeHtml(pairingText(one))}</p>${figuresSection(one, [labels[0]!, labels[one.side]!])}`;
   });
-  const plots = [...(overlay === undefined ? [] : overlayPlots(overlay, labels)), ...comparisons.map((one) => forest(one, labels))].filter((svg) => svg !== '');
+  // The second are several times as high: in one row with the others they would stretch them.
+  const plots = [overlay === undefined ? [] : overlayPlots(overlay, labels), comparisons.map((one) => forest(one, labels))]
+    .map((group) => group.filter((svg) => svg !== '')).filter((group) => group.length > 0).map((group) => `<div class="plots">${group.join('\n')}</div>`);
   const heading = cells > 1 ? `<h2 id="${anchor(index)}">${escapeHtml(formatVaried(varied))}</h2>` : '';
-  return `${heading}${plots.length > 0 ? `${cells > 1 ? '' : '<h2>Drawn together</h2>'}<div class="plots">${plots.join('\n')}</div>` : ''}${cells > 1 ? '' : '<h2>Figures</h2>'}${parts.join('\n')}`;
+  return `${heading}${plots.length > 0 ? `${cells > 1 ? '' : '<h2>Drawn together</h2>'}${plots.join('\n')}` : ''}${cells > 1 ? '' : '<h2>Figures</h2>'}${parts.join('\n')}`;
 }
 
 /** Smaller differences outside the noise are counted, and shown among all figures. */

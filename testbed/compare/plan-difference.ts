@@ -182,7 +182,7 @@ function text(path: string, leaf: Leaf | undefined): string {
     if (/Bps$/.test(path)) return formatRate(value);
   }
   if (value === null) return 'none';
-  const words = plain(value);
+  const words = plain(value).replaceAll(/\s+/g, ' '); // on one line, as a sysctl's numbers have tabs between them
   return words.length > 160 ? `${words.slice(0, 159)}…` : words;
 }
 

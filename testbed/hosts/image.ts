@@ -70,12 +70,15 @@ async function fromRegistry({ docker }: Engine, say: (line: string) => void): Pr
 /** A tar archive of a folder that `fill` fills. */
 async function tarOf(fill: (folder: string) => void | Promise<void>): Promise<Buffer> {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'testbed-image-'));
+  const remove = (): void => rmSync(folder, { recursive: true, force: true });
+  process.once('exit', remove); // Ctrl-C: cli/image.ts
   try {
     await fill(folder);
     const { stdout } = await run('tar', ['--create', '--owner=0', '--group=0', '--numeric-owner', '--directory', folder, '.'], { encoding: 'buffer', maxBuffer: 2 ** 30 });
     return stdout;
   } finally {
-    rmSync(folder, { recursive: true, force: true });
+    process.off('exit', remove);
+    remove();
   }
 }
 

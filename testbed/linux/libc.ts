@@ -51,6 +51,7 @@ const raw = {
   epollCtl: bind<[number, number, number, Memory]>('int epoll_ctl(int epfd, int op, int fd, void *event)'),
   epollWait: bind<[number, Memory, number, number]>('int epoll_wait(int epfd, void *events, int maxevents, int timeout)'),
   epollPwait2: bind<[number, Memory, number, Memory, Memory]>('int epoll_pwait2(int epfd, void *events, int maxevents, const void *timeout, const void *sigmask)'),
+  poll: bind<[null, number, number]>('int poll(void *files, unsigned long count, int timeout)'),
   timerfdCreate: bind<[number, number]>('int timerfd_create(int clock, int flags)'),
   timerfdSettime: bind<[number, number, Memory, Memory]>('int timerfd_settime(int fd, int flags, const void *value, void *old)'),
   clockGettime: bind<[number, Memory]>('int clock_gettime(int clock, void *timespec)'),
@@ -112,6 +113,11 @@ export const stable = (bytes: number): Buffer => Buffer.from(new ArrayBuffer(byt
 
 /** Where that memory is, for a structure that points to it. The memory must be `stable` and outlive the structure's use. */
 export const addressOf = (memory: Uint8Array): bigint => koffi.address(memory);
+
+/** A wait that is over at once. */
+export const waitForNothing = (): void => {
+  raw.poll(null, 0, 0);
+};
 
 const int32 = stable(4);
 /** setsockopt with an int value. @throws SystemError */

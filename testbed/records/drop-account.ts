@@ -3,7 +3,7 @@
  * waits (backlog) or was dropped (drops). What remains beyond the two is uncounted.
  *
  * A change of parameters can throw packets away that Linux counts nowhere (fq_codel, fq_pie, hhf and fq above a lower limit, tins of CAKE
- * that are no more), so what becomes uncounted around a change is its purge. Only the last sample is judged: drops
+ * that are no more), so what becomes uncounted around a change is its purge. Only the last sample that the captures reach is judged: drops
  * after it, while the queue drains, are in the captures alone.
  */
 
@@ -11,7 +11,7 @@ import type { PacketColumns } from './packet-columns.js';
 import { fieldOffsets, readRecordHeader, readRecords } from './record-file.js';
 
 export interface DropAccount {
-  /** Time of the last sample, ns, and its counter. */
+  /** Time of that sample, ns, and its counter. */
   readonly t: number;
   readonly drops: number;
   /** Entered by then, not left, not in the backlog. */
@@ -30,10 +30,10 @@ const settleNs = 50e6;
 /**
  * @param file queue-<direction>.rec
  * @param changesNs when parameters of the queue were set, rising
- * @returns null without a sample
+ * @returns null without such a sample
  */
 export function dropAccount(file: string, packets: PacketColumns, changesNs: readonly number[]): DropAccount | null {
-  const { last, spans } = readSamples(file, changesNs);
+  const { last, spans } = readSamples(file, changesNs, lastEvent(packets));
   if (last === null) return null;
   const wanted = [...spans.flatMap(({ before, after }) => [before, after]), last];
   const held = heldAt(packets, wanted.map(({ t }) => t));
@@ -42,8 +42,18 @@ export function dropAccount(file: string, packets: PacketColumns, changesNs: rea
   return { t: last.t, drops: last.drops, missing: held.at(-1)! - last.backlog, purged: purged.reduce((sum, one) => sum + one, 0) };
 }
 
-/** The last sample, and those before and after each change; changes too close for a sample between them are one. */
-function readSamples(file: string, changesNs: readonly number[]): { readonly last: Sample | null; readonly spans: readonly Span[] } {
+/** When the last packet entered or left: of a run that was interrupted, samples may have been written that its captures do not reach. */
+function lastEvent(packets: PacketColumns): number {
+  let last = -Infinity;
+  for (let i = 0; i < packets.length; i++) {
+    const left = packets.tDequeue(i);
+    last = Math.max(last, packets.tEnqueue(i), Number.isNaN(left) ? -Infinity : left);
+  }
+  return last;
+}
+
+/** The last sample until `end`, and those before and after each change; changes too close for a sample between them are one. */
+function readSamples(file: string, changesNs: readonly number[], end: number): { readonly last: Sample | null; readonly spans: readonly Span[] } {
   const header = readRecordHeader(file);
   const offsets = fieldOffsets(header);
   const spans: Span[] = [];
@@ -52,6 +62,7 @@ function readSamples(file: string, changesNs: readonly number[]): { readonly las
     for (let i = 0; i < rows; i++) {
       const row = i * header.rowBytes;
       const value = (name: string): number => view.getFloat64(row + offsets[name]!, true);
+      if (value('t') > end) continue;
       const sample = { t: value('t'), backlog: value('backlog_packets'), drops: value('drops') };
       for (; next < changesNs.length && changesNs[next]! <= sample.t; next++) {
         open ??= last ?? nothing;

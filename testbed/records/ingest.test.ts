@@ -109,10 +109,19 @@ describe('ingest', function ingestTests() {
     writer();
     const queue = new RecordWriter(raw('queue-BL1.rec'), 'queue', { bottleneck: 'BL1' }, queueFields);
     queue.row(0, 0, 0, 0, 0, 0, 0);
-    queue.row(1e12, 0, 0, 0, 0, 77, 0);
+    queue.row(1e9, 0, 0, 0, 0, 77, 0);
     queue.close();
     const { findings } = await ingest(runDir);
     assert.deepEqual(findings.map(({ rule }) => rule), ['drops-disagree']);
+  });
+
+  it('does not judge by samples that the captures do not reach, as of a run that was interrupted', async () => {
+    writeSyntheticRaw(runDir, { packets: 2000 });
+    const queue = new RecordWriter(raw('queue-BL1.rec'), 'queue', { bottleneck: 'BL1' }, queueFields);
+    queue.row(0, 0, 0, 0, 0, 0, 0);
+    queue.row(1e12, 0, 0, 0, 0, 77, 0);
+    queue.close();
+    assert.deepEqual((await ingest(runDir)).findings, []);
   });
 
   describe('of a queue that throws packets away', () => {

@@ -42,7 +42,13 @@ export const captureFields: readonly Field[] = [
  * skb_get_hash(): what fq_codel and others choose a queue by. In virtual time, at routers with such a queue; records without it are read all the same.
  */
 export const captureHashField: Field = { name: 'hash', type: 'u32' };
-export interface CaptureDictionary { readonly directions: readonly string[]; /** Packets the ring lost (tpacket statistics): more than 0 makes packet records incomplete and the run invalid. */ readonly lost: number }
+export interface CaptureDictionary {
+  readonly directions: readonly string[];
+  /** Packets the ring lost (tpacket statistics): more than 0 makes packet records incomplete and the run invalid. */
+  readonly lost: number;
+  /** CLOCK_MONOTONIC, which queue disciplines and timers go by, at run time 0, ns. Absent in records of virtual time whose stamps are one reading of the clock or more, 256 ns each, too early. */
+  readonly monotonicNs?: number;
+}
 
 /** 0: not dropped, or not told why; else one more than the index into `dropReasons`. Records of before it existed are read without it. */
 export const dropReasonField: Field = { name: 'drop_reason', type: 'u8' };

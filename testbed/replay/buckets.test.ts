@@ -23,7 +23,7 @@ function record(kind: string, bucketOf: readonly number[]): EventSource {
     count: events.length, t: of((v) => Float64Array.from(v), 't'), keyLo: of((v) => Uint32Array.from(v), 'id'), keyHi: new Uint32Array(events.length), size: new Uint32Array(events.length).fill(1500),
     flow: of((v) => Int32Array.from(v), 'flow'), leaving: of((v) => Uint8Array.from(v), 'leaving'), ecn: new Uint8Array(events.length), forward: new Uint8Array(events.length).fill(1), hash: null,
   };
-  return { from: 'captures', file: '', lost: 0, hashed: false, chunks: async function* () { yield await Promise.resolve(chunk); } };
+  return { from: 'captures', file: '', lost: 0, hashed: false, monotonicNs: 0, chunks: async function* () { yield await Promise.resolve(chunk); } };
 }
 
 describe('the map of flows to queues', () => {

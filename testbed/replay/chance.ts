@@ -4,16 +4,39 @@
  *
  * Given the probabilities the kernel's decisions are independent, so the number of signals has the mean sum(p) and the variance
  * sum(p (1 − p)) (a martingale, as p depends on the past). It must lie within 3.29 standard deviations (99.9 % of runs do), also among
- * the packets of each decile of the probabilities' range, there within 4.06 (99.995 %, so 99.95 % for ten together).
+ * the packets of each decile of the probabilities' range, there within 4.06 (99.995 %, so 99.95 % for ten together). Where many runs are
+ * judged together each has its share of these 0.1 % (Bonferroni): else one of a thousand that agree would be out of place.
  */
 
 import type { Chance, QueuedPacket } from '../../aqm/aqm.js';
-import { ARRIVED_CE, MARKED, SENT, type KernelFates } from './fates.js';
+import { ARRIVED_CE, MARKED, MATCHED, SENT, TAKEN, type KernelFates } from './fates.js';
 import type { ReplayPacket } from './packet.js';
-import type { QueueSamples } from './samples.js';
 
-/** Of 99.9 % of runs, and of 99.995 %: two-sided quantiles of the normal distribution. */
-export const zLimit = 3.29, decileZLimit = 4.06;
+/** How often a run that agrees is taken not to, and one of its deciles. */
+const falseAlarm = 0.001, decileFalseAlarm = 0.00005;
+
+/**
+ * What the z of one of `tests` runs that are judged together may be, so that one of them all is beyond it by chance once in a thousand times.
+ * 3.29 of one, 4.89 of a thousand.
+ */
+export const zBound = (tests = 1, alarm = falseAlarm): number => {
+  let [low, high] = [2, 20];
+  for (let i = 0; i < 60; i++) {
+    const middle = (low + high) / 2;
+    if (2 * normalTail(middle) > alarm / tests) low = middle;
+    else high = middle;
+  }
+  return low;
+};
+/** Of one run. */
+export const zLimit = zBound();
+
+/** P(Z > z) of a standard normal Z, z ≥ 2: Laplace's continued fraction (Abramowitz and Stegun 26.2.14). */
+function normalTail(z: number): number {
+  let fraction = z;
+  for (let k = 60; k > 0; k--) fraction = z + k / fraction;
+  return Math.exp((-z * z) / 2) / Math.sqrt(2 * Math.PI) / fraction;
+}
 
 /** One sort of decision by chance, summed up. */
 export interface Tally {
@@ -44,9 +67,12 @@ export interface ChanceOutcome {
   readonly logLikelihood: number;
 }
 
-/** Few events are no normal distribution: more of them than expected are judged by Poisson's, whose tail is the longer. */
-export const tallyAgrees = ({ z, worstDecileZ, happened, expected, deviation }: Tally): boolean =>
-  (Math.abs(z) <= zLimit || (z > 0 && deviation ** 2 < 10 && poissonTail(Math.ceil(happened), expected) >= 0.0005)) && Math.abs(worstDecileZ) <= decileZLimit;
+/**
+ * Few events are no normal distribution: more of them than expected are judged by Poisson's, whose tail is the longer.
+ * @param tests runs that are judged together
+ */
+export const tallyAgrees = ({ z, worstDecileZ, happened, expected, deviation }: Tally, tests = 1): boolean =>
+  (Math.abs(z) <= zBound(tests) || (z > 0 && deviation ** 2 < 10 && poissonTail(Math.ceil(happened), expected) >= falseAlarm / 2 / tests)) && Math.abs(worstDecileZ) <= zBound(tests, decileFalseAlarm);
 
 /** P(at least `n`) */
 function poissonTail(n: number, mean: number): number {
@@ -79,7 +105,7 @@ class Counter {
     const bin = this.bins[Math.min(9, Math.floor((probability * 10) / this.scale))]!;
     bin.n += times;
     bin.expected += times * probability;
-    bin.variance += times * probability * (1 - probability);
+    bin.variance += times * probability * Math.max(0, 1 - probability); // a sum of shares may come out an ulp above 1
     if (happened) bin.happened += times;
     this.logLikelihood += times * Math.log(Math.max(leastProbability, happened ? probability : 1 - probability));
   }
@@ -108,22 +134,13 @@ export class KernelChance implements Chance {
   private allPassed = false;
   /** The last signal that was asked for, in case a full queue makes it void. */
   private lastAsked: { readonly packet: QueuedPacket; readonly probability: number; readonly answer: boolean } | null = null;
-  private nextSample = 0;
-  /** Columns of the samples that tell a match (CHOKe) from a drop of another kind. */
-  private readonly matchedAt: number;
-  private readonly earlyAt: number;
 
   /**
-   * @param scale see Counter @param own a column of our own state now, by name
+   * @param scale see Counter
    * @param otherwise of the decisions that `taken` counts, by number from 0: those to be made the other way
    */
-  constructor(
-    private readonly fates: KernelFates, scale: number, private readonly samples: QueueSamples | null, private readonly own: (column: string) => number,
-    private readonly otherwise: ReadonlySet<number> = new Set(), readonly placed = false,
-  ) {
+  constructor(private readonly fates: KernelFates, scale: number, private readonly otherwise: ReadonlySet<number> = new Set(), readonly placed = false) {
     this.counters = { signals: new Counter(scale), drops: new Counter(1), matches: new Counter(1), turns: new Counter(1), reused: new Counter(1) };
-    this.matchedAt = samples?.columns.indexOf('matched') ?? -1;
-    this.earlyAt = samples?.columns.indexOf('early') ?? -1;
   }
 
   private fate(packet: QueuedPacket): number {
@@ -137,7 +154,7 @@ export class KernelChance implements Chance {
       this.hidden++;
       return false;
     }
-    const answer = (fate & MARKED) !== 0 || ((fate & SENT) === 0 && this.droppedNow(packet as ReplayPacket, this.earlyAt, 'early'));
+    const answer = (fate & MARKED) !== 0 || (fate & (SENT | TAKEN)) === 0;
     this.counters.signals.add(probability, answer);
     this.lastAsked = { packet, probability, answer };
     return answer;
@@ -158,25 +175,13 @@ export class KernelChance implements Chance {
   }
 
   victim(packet: QueuedPacket): boolean {
-    return (this.fate(packet) & SENT) === 0;
+    return (this.fate(packet) & TAKEN) !== 0;
   }
 
   matches(packet: QueuedPacket, probability: number, possible: boolean): boolean {
-    const answer = possible && (this.fate(packet) & SENT) === 0 && this.droppedNow(packet as ReplayPacket, this.matchedAt, 'matched');
+    const answer = possible && (this.fate(packet) & MATCHED) !== 0;
     this.counters.matches.add(probability, answer);
     return answer;
-  }
-
-  /**
-   * Of an arrival that never leaves: is it dropped at once? Where one that waits may be taken out later (CHOKe), the kernel's counter of
-   * such drops tells: more of them by the next sample than ours has counted.
-   */
-  private droppedNow({ tNs }: ReplayPacket, column: number, name: string): boolean {
-    const rows = this.samples?.rows ?? [];
-    if (this.matchedAt < 0) return true;
-    while (this.nextSample < rows.length && rows[this.nextSample]![0]! < tNs) this.nextSample++;
-    const row = rows[this.nextSample];
-    return row !== undefined && row[column]! - rows[0]![column]! > this.own(name);
   }
 
   rounded(flow: object, probability: number, afresh: boolean): void {

@@ -8,7 +8,7 @@
  * net/sched/sch_htb.c), so a departure is all there is to know of when it was asked. TBF looks earlier: peek.ts.
  */
 
-import type { AqmContext, AqmKind, QueueDiscipline } from '../../aqm/aqm.js';
+import { ETHERNET_HEADER, type AqmContext, type AqmKind, type QueueDiscipline } from '../../aqm/aqm.js';
 import { PendingByKey } from '../records/match.js';
 import { KernelChance, tallyAgrees, type ChanceOutcome } from './chance.js';
 import { FirstDisagreement, seenOf, type Disagreement, type PacketSeen } from './disagreement.js';
@@ -20,12 +20,14 @@ import { SampleJudge, type QueueSamples, type SamplesVerdict } from './samples.j
 const CE = 3;
 /** See SampleJudge. */
 const laterNs = 200_000;
-/** Interrupts of one instant, each of which reads the clock a few times (256 ns). */
-const earlierNs = 2_000;
+/** A reading of the virtual clock. */
+const earlierNs = 256;
 /** Bits of a packet's fate. */
 const [WE_SENT, WE_DROPPED, WE_MARKED, KERNEL_SENT, KERNEL_MARKED] = [1, 2, 4, 8, 16] as const;
-/** Our clock at run time 0. Far from 0, as the kernel's is: its u32 times are then never taken for "not set". Whole units of 64 ns, of 1024 ns and of jiffies. */
-const origin = 108 * 80e6;
+/** Whole units of all that disciplines count time in: 64 ns, 1024 ns, pairs of jiffies. ns. */
+export const clockPeriodNs = 80e6;
+/** Our clock at run time 0. Far from 0, as the kernel's is: its u32 times are then never taken for "not set". */
+const origin = 108 * clockPeriodNs;
 
 /** Sets a packet's flow and host keys. The flow key is the hash in the record before, where there is one. */
 export type SetKeys = (packet: ReplayPacket) => void;
@@ -44,7 +46,7 @@ export interface ReplayRequest {
   readonly peeked: boolean;
   /** The kernel's decisions where chance decides, and the scale of probabilities; null: none is made by chance. */
   readonly chance: { readonly fates: KernelFates; readonly scale: number } | null;
-  /** The kernel's monotonic clock at run time 0, modulo what matters: CoDel counts in units of 1024 ns, others in jiffies. */
+  /** The kernel's monotonic clock at run time 0, modulo `clockPeriodNs`. */
   readonly phaseNs: number;
   /** When the discipline was made, ns of the run. */
   readonly startNs: number;
@@ -52,8 +54,6 @@ export interface ReplayRequest {
   readonly tolerances: Readonly<Record<string, number>>;
   /** Departures (by number) at which ours is asked so many ns later than the record says: decisions within a clock step of their threshold. */
   readonly nudges: ReadonlyMap<number, number>;
-  /** Updates of the timer, by number, that come only after so many events at or after their time: the kernel's interrupts are now and then late. Negative: before the events of the same instant (`earlierNs`). */
-  readonly lateTicks: ReadonlyMap<number, number>;
   /** Decisions by chance that only later departures tell, by number (`ChanceOutcome.taken` counts them): those made as is less likely. */
   readonly otherwise: ReadonlySet<number>;
   /** ns of the run after which nothing is judged. */
@@ -87,7 +87,7 @@ export interface ReplayOutcome {
 }
 
 export const differences = (outcome: ReplayOutcome): number => outcome.differentDepartures + outcome.differentFates + outcome.differentMarks + (outcome.samples?.different ?? 0);
-export const agrees = (outcome: ReplayOutcome): boolean => differences(outcome) === 0 && Object.values(outcome.chance?.tallies ?? {}).every(tallyAgrees);
+export const agrees = (outcome: ReplayOutcome): boolean => differences(outcome) === 0 && Object.values(outcome.chance?.tallies ?? {}).every((tally) => tallyAgrees(tally));
 
 export async function replayDecisions(request: ReplayRequest): Promise<ReplayOutcome> {
   const { kind, phaseNs } = request;
@@ -95,14 +95,8 @@ export async function replayDecisions(request: ReplayRequest): Promise<ReplayOut
   const fates = new Fates();
   const pending = new PendingByKey();
   const originNs = origin + phaseNs;
-  const state = new Float64Array(kind.state.length);
-  let ourDrops = 0, randomNumbers = 0, nowNs = originNs;
-  // Only when CHOKe asks: `queue` is there by then.
-  const own = (column: string): number => {
-    queue.readState(state, nowNs);
-    return state[kind.state.indexOf(column)]!;
-  };
-  const chance = request.chance === null ? undefined : new KernelChance(request.chance.fates, request.chance.scale, request.samples, own, request.otherwise, request.placed);
+  let ourDrops = 0, randomNumbers = 0;
+  const chance = request.chance === null ? undefined : new KernelChance(request.chance.fates, request.chance.scale, request.otherwise, request.placed);
   const context: AqmContext = {
     chance,
     randomU32: () => {
@@ -116,20 +110,14 @@ export async function replayDecisions(request: ReplayRequest): Promise<ReplayOut
       if (why === 'limit') chance?.full(packet);
       packets.give(dropped);
     },
-    mtuBytes: request.mtuBytes + 14,
+    mtuBytes: request.mtuBytes + ETHERNET_HEADER,
     rateBps: request.rateBps,
   };
   const queue: QueueDiscipline = kind.create(request.params, context, originNs + request.startNs);
-  let ticks = 0, eventsSinceDue = 0, due = -1;
+  // A timer of jiffies goes off before any packet of its instant is sent or received (of TIMER_SOFTIRQ, NET_TX_SOFTIRQ and NET_RX_SOFTIRQ the lowest goes first,
+  // kernel/softirq.c), even a packet that another timer sent, which is stamped before it and queued after it.
   const advance = (toNs: number): void => {
-    for (;;) {
-      const late = request.lateTicks.get(ticks) ?? 0;
-      if (queue.timerNs - (late < 0 ? earlierNs : 0) > toNs) return;
-      if (due !== ticks) [due, eventsSinceDue] = [ticks, 0];
-      if (eventsSinceDue < late) return;
-      ticks++;
-      queue.tick(queue.timerNs);
-    }
+    while (queue.timerNs <= toNs) queue.tick(queue.timerNs);
   };
   randomNumbers = 0; // those of its creation perturb hashes, which the keys allow for
   const judge = request.samples === null ? null : new SampleJudge(request.samples, queue, kind.state, request.tolerances, originNs, laterNs, earlierNs, () => ourDrops, advance);
@@ -144,9 +132,8 @@ export async function replayDecisions(request: ReplayRequest): Promise<ReplayOut
       if (tNs > request.untilNs || (request.chance !== null && fates.length >= request.chance.fates.decided)) break events;
       lastNs = tNs;
       judge?.before(tNs);
-      nowNs = tNs + originNs;
+      const nowNs = tNs + originNs;
       advance(nowNs);
-      eventsSinceDue++;
       const [lo, hi, ecn] = [chunk.keyLo[i]!, chunk.keyHi[i]!, chunk.ecn[i]!];
       if (chunk.leaving[i] === 0) {
         const packet = packets.take();

@@ -44,6 +44,8 @@ export interface EventSource {
   readonly lost: number;
   /** Chunks have `hash`. */
   readonly hashed: boolean;
+  /** CLOCK_MONOTONIC at run time 0, ns; null: not recorded, and the times of packets may be a reading of the clock (256 ns) or more too early (CaptureDictionary). */
+  readonly monotonicNs: number | null;
   /** From the first event; may be called again. */
   chunks(): AsyncIterable<EventChunk>;
 }
@@ -108,14 +110,17 @@ export async function checkWhole(runDir: string, direction: string, source: Even
 export function eventsOf(runDir: string, direction: string): EventSource | null {
   const raw = path.join(runDir, 'raw');
   const names = fs.existsSync(raw) ? fs.readdirSync(raw).filter((name) => /^captures-.*\.json$/.test(name)) : [];
+  let monotonicNs: number | null = null;
   for (const name of names) {
     const file = path.join(raw, name.replace(/\.json$/, '.rec'));
     const dictionary = dictionaryOf(path.join(raw, name));
     const index = dictionary.directions.indexOf(direction);
-    if (index >= 0 && fs.existsSync(file)) return { from: 'captures', file, lost: dictionary.lost, hashed: captureHashField.name in fieldOffsets(headerOf(file)), chunks: () => captured(file, index) };
+    if (index < 0) continue;
+    monotonicNs = dictionary.monotonicNs ?? null;
+    if (fs.existsSync(file)) return { from: 'captures', file, lost: dictionary.lost, hashed: captureHashField.name in fieldOffsets(headerOf(file)), monotonicNs, chunks: () => captured(file, index) };
   }
   const parquet = path.join(runDir, 'packets.parquet');
-  return fs.existsSync(parquet) ? { from: 'packets.parquet', file: parquet, lost: 0, hashed: false, chunks: () => recorded(parquet, direction) } : null;
+  return fs.existsSync(parquet) ? { from: 'packets.parquet', file: parquet, lost: 0, hashed: false, monotonicNs, chunks: () => recorded(parquet, direction) } : null;
 }
 
 async function* captured(file: string, direction: number): AsyncGenerator<EventChunk> {

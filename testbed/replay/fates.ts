@@ -4,7 +4,8 @@ import { PendingByKey } from '../records/match.js';
 import type { EventSource } from './events.js';
 import { Fates } from './packet.js';
 
-export const [SENT, MARKED, ARRIVED_CE] = [1, 2, 4] as const;
+/** MATCHED, TAKEN: of packets that never left CHOKe (matches.ts). */
+export const [SENT, MARKED, ARRIVED_CE, MATCHED, TAKEN] = [1, 2, 4, 8, 16] as const;
 const CE = 3;
 /** What has not left so long before the end of the record never will. */
 const longestWaitNs = 2e9;

@@ -13,7 +13,7 @@ describe('the queues that hashes in the record name', () => {
       count: rows.length, t: Float64Array.from(rows, ({ t }) => t), keyLo: zeros, keyHi: zeros, size: zeros, flow: Int32Array.from(rows, ({ flow }) => flow), leaving: Uint8Array.from(rows, ({ leaving }) => leaving),
       ecn: new Uint8Array(rows.length), forward: new Uint8Array(rows.length).fill(1), hash: Uint32Array.from(rows, ({ hash }) => hash),
     };
-    const source: EventSource = { from: 'captures', file: '', lost: 0, hashed: true, chunks: async function* () { yield await Promise.resolve(chunk); } };
+    const source: EventSource = { from: 'captures', file: '', lost: 0, hashed: true, monotonicNs: 0, chunks: async function* () { yield await Promise.resolve(chunk); } };
     assert.deepEqual(await readSharing(source, (hash) => hash % 8, 50), { from: 'hash', queues: 3, collisions: [['flow 1', 'flow 0']], strangers: 1, moves: 2 });
   });
 });

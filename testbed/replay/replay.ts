@@ -42,8 +42,6 @@ export interface JudgedVerdict extends Judged {
   readonly phaseNs: number | null;
   /** When the discipline's timer went off first after run time 0, as found, ns; null where it has none. */
   readonly timerNs: number | null;
-  /** Updates that agree only when they come after the events of the next moment: undecidable by the record. */
-  readonly lateTicks: number;
   readonly buckets: Sharing & { /** A TCP socket that times out takes a new hash, and perhaps another queue: net.core.txrehash is not 0, and the queue is chosen by it. */ readonly rehash: boolean } | null;
   readonly outcome: ReplayOutcome;
 }
@@ -150,15 +148,19 @@ async function judgeDirection(runDir: string, run: RunJson, plan: Plan, link: Pl
 
 function verdictOf(base: Judged, { outcome, sharing, secret, ...found }: Settled, source: EventSource, plan: Plan): Verdict {
   const verdict = agrees(outcome) ? 'agree' : 'disagree';
+  const how = kinds[base.kind]!;
   const strangers = sharing?.from === 'order' ? sharing.strangers : 0;
   const not = (reason: string): Verdict => ({ ...base, verdict: 'not judged', reason });
   if (verdict === 'disagree' && strangers > 0) {
     return not(`${strangers} packets belong to no flow of the plan (iperf3's control connections, say), so their queue is not known, and the replay does not agree with them in one of their own; set "tool: builtin" for the traffic in the scenario`);
   }
+  if (verdict === 'disagree' && source.from === 'captures' && source.monotonicNs === null) {
+    return not('its packets are stamped 256 ns early or more, as those of all runs in virtual time once were, so events that close may have come in the other order; run it again');
+  }
   if (verdict === 'disagree' && secret !== null) return not(`${secret}; without knowing it the replay does not agree`);
   if (outcome.randomNumbers > 0) return not(`ours drew ${outcome.randomNumbers} random numbers`);
   return {
     ...base, verdict, method: outcome.chance === null ? 'exact' : 'chance', from: source.from, ...found, outcome,
-    buckets: sharing === null ? null : { from: sharing.from, queues: sharing.queues, collisions: sharing.collisions, strangers: sharing.strangers, moves: sharing.moves, rehash: kinds[base.kind]?.hashed !== undefined && plan.tcp.hostSysctls['net.core.txrehash'] !== '0' },
+    buckets: sharing === null ? null : { from: sharing.from, queues: sharing.queues, collisions: sharing.collisions, strangers: sharing.strangers, moves: sharing.moves, rehash: how.hashed !== undefined && plan.tcp.hostSysctls['net.core.txrehash'] !== '0' },
   };
 }

@@ -3,12 +3,15 @@
  * flows share a queue, and decisions within a clock step of their threshold. How much of it was needed is part of the verdict.
  */
 
+import { chokeParams } from '../../aqm/choke.js';
 import type { Plan } from '../plan/plan.js';
 import { findBuckets, type Buckets, type Sharing } from './buckets.js';
-import { agrees, differences, replayDecisions, type ReplayOutcome, type ReplayRequest, type SetKeys } from './decisions.js';
+import { agrees, clockPeriodNs, differences, replayDecisions, type ReplayOutcome, type ReplayRequest, type SetKeys } from './decisions.js';
 import { readSharing } from './hashes.js';
 import type { JudgedKind } from './kinds.js';
-import { apart, findHiddenTicks, findLateTicks, findTimer } from './timer.js';
+import { findMatches } from './matches.js';
+import { search } from './search.js';
+import { apart, findTimer } from './timer.js';
 
 /** More than this many in a run, and not one in a hundred thousand, are no matter of clock steps. */
 const mostUndecidable = (departures: number): number => Math.max(3, departures / 1e5);
@@ -24,17 +27,21 @@ export interface Settled {
   readonly phaseNs: number | null;
   readonly timerNs: number | null;
   readonly undecidable: number;
-  readonly lateTicks: number;
   readonly sharing: Sharing | null;
   /** Why a difference may lie in what no record shows; null: it may not. */
   readonly secret: string | null;
 }
-export type Given = Omit<ReplayRequest, 'keys' | 'placed' | 'phaseNs' | 'startNs' | 'nudges' | 'lateTicks' | 'otherwise' | 'stopAtFirst'>;
+export type Given = Omit<ReplayRequest, 'keys' | 'placed' | 'phaseNs' | 'startNs' | 'nudges' | 'otherwise' | 'stopAtFirst'>;
 
 /** @returns a text: why it cannot be judged */
 export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise<Settled | string> {
-  if (how.samplesNs !== undefined && (given.samples === null || apart(given.samples) > how.samplesNs)) {
-    return `without samples every ${how.samplesNs / 1e6} ms the record does not show which packet was dropped as it came and which was taken out of the queue later; run it with collect: { queue: ${how.samplesNs / 1e6}ms }`;
+  if (how.matchesNs !== undefined) {
+    const { chance, samples } = given;
+    if (chance === null || samples === null || apart(samples) > how.matchesNs) {
+      return `without samples every ${how.matchesNs / 1e6} ms the record does not show which packet was dropped as it came and which was taken out of the queue later; run it with collect: { queue: ${how.matchesNs / 1e6}ms }`;
+    }
+    const found = await findMatches(given.source, samples, chance.fates, chokeParams(given.params, { mtuBytes: given.mtuBytes + 14, rateBps: given.rateBps }), given.untilNs);
+    if (found === 'lost') return `which packet was dropped as it came and which was taken out of the queue later was not found: too many were within ${how.matchesNs / 1e6} ms`;
   }
   const placed = given.source.hashed && how.hashed !== undefined;
   let buckets = how.shared === undefined || placed ? null : await findBuckets(given.source, given.untilNs);
@@ -45,12 +52,14 @@ export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise
     if (room === null) return `${buckets.flows} flows: more than can be given queues of their own`;
     ({ keys: numbers, params } = room);
   }
-  let request: ReplayRequest = { ...given, params, keys: null, placed, phaseNs: 0, startNs: -setUpNs, nudges: new Map(), lateTicks: new Map(), otherwise: new Set(), stopAtFirst: false };
+  let phaseNs = (given.source.monotonicNs ?? 0) % clockPeriodNs;
+  let request: ReplayRequest = { ...given, params, keys: null, placed, phaseNs, startNs: -setUpNs, nudges: new Map(), otherwise: new Set(), stopAtFirst: false };
   const keysOf = (map: Buckets | null): SetKeys | null => (map === null ? how.apart?.(plan, placed) ?? null : (packet) => {
     const bucket = map.queueOf(packet.flow, packet.forward ? 1 : 0);
     packet.flowHash = numbers[bucket < 0 ? map.flows : bucket]!;
   });
-  const replay = (more: Partial<ReplayRequest>, map = buckets): Promise<ReplayOutcome> => replayDecisions({ ...request, keys: keysOf(map), ...more });
+  let together: SetKeys | null = null;
+  const replay = (more: Partial<ReplayRequest>, map = buckets): Promise<ReplayOutcome> => replayDecisions({ ...request, keys: together ?? keysOf(map), ...more });
 
   let timerNs: number | null = null;
   const timer = how.timer?.(params) ?? null;
@@ -62,14 +71,17 @@ export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise
     request = { ...request, startNs: timerNs - timer.firstNs };
   }
   let outcome = await replay({});
-  let phaseNs = 0;
-  for (const candidate of how.clock?.phasesNs ?? []) {
+  for (const candidate of given.source.monotonicNs === null ? how.clock?.phasesNs ?? [] : []) {
     if (agrees(outcome)) break;
     const other = candidate === phaseNs ? outcome : await replay({ phaseNs: candidate });
     if (differences(other) < differences(outcome)) [phaseNs, outcome] = [candidate, other];
   }
   request = { ...request, phaseNs };
 
+  if (how.together !== undefined && !agrees(outcome)) {
+    together = await how.together(given);
+    if (together !== null) outcome = await replay({});
+  }
   if (buckets !== null && outcome.first !== null) {
     const settled = await settleBuckets(buckets, outcome, (map) => replay({ stopAtFirst: true }, map));
     if (settled !== null) {
@@ -93,64 +105,26 @@ export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise
       undecidable = nudges.size;
     }
   }
-  let lateTicks = 0;
-  if (timer?.column === null && outcome.first !== null) {
-    const late = await findHiddenTicks(outcome, given.source, timerNs!, timer.periodNs, (some) => replay({ lateTicks: some, stopAtFirst: true }));
-    if (late !== null) {
-      outcome = await replay({ lateTicks: late });
-      lateTicks = late.size;
-    }
-  } else if (timer !== null && outcome.samples?.first) {
-    const late = await findLateTicks(outcome.samples.first, timerNs!, timer.periodNs, given.untilNs, async (some) => (await replay({ lateTicks: some })).samples?.first ?? null);
-    if (late !== null) {
-      outcome = await replay({ lateTicks: late });
-      lateTicks = late.size;
-    }
-  }
-  return { outcome, phaseNs: how.clock === undefined ? null : phaseNs, timerNs, undecidable, lateTicks, sharing: placed ? await readSharing(given.source, (hash) => how.hashed!(hash, params), given.untilNs) : buckets, secret: how.secret?.(plan, params) ?? null };
+  return { outcome, phaseNs: how.clock === undefined ? null : phaseNs, timerNs, undecidable, sharing: placed ? await readSharing(given.source, (hash) => how.hashed!(hash, params), given.untilNs) : buckets, secret: how.secret?.(plan, params) ?? null };
 }
 
 /** Decisions of which the less likely is the kernel's, as only later departures show; null when that does not bring it to its end. */
 async function findOtherwise(replay: (otherwise: ReadonlySet<number>) => Promise<ReplayOutcome>): Promise<ReadonlySet<number> | null> {
-  const otherwise = new Set<number>();
-  let left = await replay(otherwise);
-  for (let replays = 0; left.first !== null;) {
-    const { after } = left.first, last = left.chance!.taken - 1;
-    let best: { readonly number: number; readonly outcome: ReplayOutcome } | null = null;
+  const none: ReadonlySet<number> = new Set();
+  return search(await replay(none), none, { choices: Infinity, replays: mostReplays }, function* (left, otherwise) {
     // The latest come first: what they did shows soonest. The decisions before the one that is changed keep their numbers.
-    for (let number = last; number >= Math.max(0, last - furthestBack) && best === null; number--) {
-      if (++replays > mostReplays) return null;
-      if (otherwise.has(number)) continue;
-      const tried = await replay(new Set([...otherwise].filter((one) => one < number)).add(number));
-      if (tried.first === null || tried.first.after > after) best = { number, outcome: tried };
+    const last = left.chance!.taken - 1;
+    for (let number = last; number >= Math.max(0, last - furthestBack); number--) {
+      if (!otherwise.has(number)) yield new Set([...otherwise].filter((one) => one < number)).add(number);
     }
-    if (best === null) return null;
-    for (const one of otherwise) if (one > best.number) otherwise.delete(one);
-    otherwise.add(best.number);
-    left = best.outcome;
-  }
-  return otherwise;
+  }, replay);
 }
 
 /** Departures at which ours is asked a clock step sooner or later; null when that does not bring it to the end. */
-async function findNudges(outcome: ReplayOutcome, stepNs: number, replay: (nudges: ReadonlyMap<number, number>) => Promise<ReplayOutcome>): Promise<ReadonlyMap<number, number> | null> {
-  const nudges = new Map<number, number>();
-  let left = outcome;
-  while (left.first !== null && nudges.size < mostUndecidable(outcome.departures)) {
-    const at = left.first.after;
-    let best: ReplayOutcome | null = null;
-    for (const nudge of [stepNs, -stepNs]) {
-      const tried = await replay(new Map([...nudges, [at, nudge]]));
-      if (tried.first === null || tried.first.after > at) {
-        nudges.set(at, nudge);
-        best = tried;
-        break;
-      }
-    }
-    if (best === null) return null;
-    left = best;
-  }
-  return left.first === null ? nudges : null;
+function findNudges(outcome: ReplayOutcome, stepNs: number, replay: (nudges: ReadonlyMap<number, number>) => Promise<ReplayOutcome>): Promise<ReadonlyMap<number, number> | null> {
+  return search<ReadonlyMap<number, number>>(outcome, new Map(), { choices: mostUndecidable(outcome.departures), replays: Infinity }, function* ({ first: { after } }, nudges) {
+    for (const nudge of [stepNs, -stepNs]) yield new Map([...nudges, [after, nudge]]);
+  }, replay);
 }
 
 /** Flows whose queue the record alone does not settle are put where the replay goes on furthest; null when that does not bring it to its end. */

@@ -24,7 +24,7 @@ const tallies = ({ outcome }: JudgedVerdict): readonly (readonly [TallyName, Tal
 function figures(verdict: JudgedVerdict): string[] {
   const { arrivals, kernelDrops, kernelMarks, differentDepartures, differentFates, differentMarks, samples, chance } = verdict.outcome;
   return [
-    count(arrivals), count(kernelDrops), count(kernelMarks), count(differentDepartures + differentFates + differentMarks), count(verdict.undecidable + verdict.lateTicks + (chance?.hidden ?? 0)),
+    count(arrivals), count(kernelDrops), count(kernelMarks), count(differentDepartures + differentFates + differentMarks), count(verdict.undecidable + (chance?.hidden ?? 0)),
     samples === null ? 'none' : samples.different === 0 ? count(samples.samples) : `${count(samples.samples - samples.different)} of ${count(samples.samples)}`,
   ];
 }

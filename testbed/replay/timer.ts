@@ -3,20 +3,9 @@
 import { JIFFY_NS } from '../../aqm/jiffies.js';
 import { differences, type ReplayOutcome, type ReplayRequest } from './decisions.js';
 import type { Timer } from './kinds.js';
-import type { SampleDifference } from './samples.js';
 
-/** Updates of a timer that may have come at another place among the events of their instant, of so many: retransmission timers of many flows go off in the same jiffies as they. */
-const mostLateTicks = (ticks: number): number => Math.max(8, ticks / 100);
+/** A reading of the virtual clock. */
 const clockStep = 256;
-/**
- * In place of a number of events. A timer of the kernel's own that goes off in the same softirq (a delayed acknowledgement, a
- * retransmission) may send a packet that is stamped before the update and queued after it.
- */
-const BEFORE_ITS_INSTANT = -1;
-/** An update and an event so close may be in either order: interrupts of one instant, each of which reads the clock a few times. */
-const instantNs = 2_000, justAfterNs = 600;
-/** Such updates looked back on from a disagreement, and found in all. */
-const furthestTicks = 40, mostHiddenTicks = 8;
 /** By how much a probability differs for 256 ns of the delay that one update saw, some times over. */
 const finest = 1e-5;
 /** Traffic that a candidate is tried with, ns. */
@@ -41,7 +30,7 @@ export async function findTimer(replay: Replay, timer: Timer, record: Record): P
 }
 
 /**
- * A timer of jiffies, in a run that begins with one (all do so far): a few times to choose from. The right one is where the fewest samples
+ * A timer of jiffies, in a run that begins with one (a whole second of CLOCK_MONOTONIC): a few times to choose from. The right one is where the fewest samples
  * differ, or, where those are too far apart to tell, with which the kernel's decisions are likeliest: the others make
  * probabilities that are up to an update too old or too new. null: none fits.
  */
@@ -127,69 +116,4 @@ async function bisected(replay: Replay, column: string, low: number, high: numbe
     if (first.kernel > first.ours) from = middle;
     else to = middle;
   }
-}
-
-/** Updates that came after the next events, or before those of their instant, where taking them so makes the samples agree further; null when that does not bring them to the end. */
-export async function findLateTicks(first: SampleDifference, timerNs: number, periodNs: number, untilNs: number, replay: (late: ReadonlyMap<number, number>) => Promise<SampleDifference | null>): Promise<ReadonlyMap<number, number> | null> {
-  const late = new Map<number, number>();
-  let left: SampleDifference | null = first;
-  while (left !== null && late.size < mostLateTicks((untilNs - timerNs) / periodNs)) {
-    const at: number = left.tNs;
-    const tick = Math.floor((at - timerNs) / periodNs);
-    let next: SampleDifference | null | undefined;
-    for (const events of [1, 2, 3, BEFORE_ITS_INSTANT]) {
-      const found = await replay(new Map([...late, [tick, events]]));
-      if (found !== null && found.tNs <= at) continue;
-      late.set(tick, events);
-      next = found;
-      break;
-    }
-    if (next === undefined) return null;
-    left = next;
-  }
-  return left === null ? late : null;
-}
-
-/**
- * The same for a probability that is in no sample (fq_pie): it is added up over hundreds of packets of a flow before it decides, so an update in the wrong place shows only
- * seconds later. Of the updates with an event of the flow that disagrees in their instant, latest first, those with which the replay goes on further; null when that does
- * not bring it to its end.
- */
-export async function findHiddenTicks(outcome: ReplayOutcome, source: Record['source'], timerNs: number, periodNs: number, replay: (late: ReadonlyMap<number, number>) => Promise<ReplayOutcome>): Promise<ReadonlyMap<number, number> | null> {
-  const late = new Map<number, number>();
-  let left = outcome;
-  while (left.first !== null && late.size < mostHiddenTicks) {
-    const { after, tNs, kernel, ours } = left.first;
-    const flows = new Set([kernel, ours].flatMap((packet) => (packet === null ? [] : [packet.flow])));
-    let next: ReplayOutcome | null = null;
-    for (const [tick, events] of await closeTicks(source, flows, timerNs, periodNs, tNs)) {
-      if (late.has(tick)) continue;
-      const tried = await replay(new Map([...late, [tick, events]]));
-      if ((tried.first?.after ?? Infinity) <= after) continue;
-      late.set(tick, events);
-      next = tried;
-      break;
-    }
-    if (next === null) return null;
-    left = next;
-  }
-  return left.first === null ? late : null;
-}
-
-/** Updates before `untilNs` with an event of one of `flows` in their instant, and after how many events they would then come; the latest first. */
-async function closeTicks(source: Record['source'], flows: ReadonlySet<number>, timerNs: number, periodNs: number, untilNs: number): Promise<readonly (readonly [number, number])[]> {
-  const found: (readonly [number, number])[] = [];
-  let current = -1, events = 0;
-  for await (const { count, t, flow } of source.chunks()) {
-    for (let i = 0; i < count; i++) {
-      if (t[i]! > untilNs) return found.reverse().slice(0, furthestTicks);
-      const tick = Math.round((t[i]! - timerNs) / periodNs);
-      const since = t[i]! - (timerNs + tick * periodNs);
-      if (since < -instantNs || since > justAfterNs) continue;
-      if (tick !== current) [current, events] = [tick, 0];
-      if (since >= 0) events++;
-      if (flows.has(flow[i]!)) found.push([tick, since < 0 ? BEFORE_ITS_INSTANT : events]);
-    }
-  }
-  return found.reverse().slice(0, furthestTicks);
 }

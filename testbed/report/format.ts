@@ -9,8 +9,8 @@ const digits = (value: number): string => {
 };
 export const dash = '–';
 
-export const formatMs = (ms: number | null | undefined): string => (ms === null || ms === undefined ? dash : Math.abs(ms) >= 1e4 ? `${digits(ms / 1e3)} s` : `${digits(ms)} ms`);
-export const formatSeconds = (s: number | null | undefined): string => (s === null || s === undefined ? dash : s < 1 ? `${digits(s * 1e3)} ms` : `${digits(s)} s`);
+export const formatMs = (ms: number | null | undefined): string => (ms === null || ms === undefined ? dash : Math.abs(ms) >= 1e4 ? `${digits(ms / 1e3)} s` : ms !== 0 && Math.abs(ms) < 1e-3 ? `${digits(ms * 1e6)} ns` : `${digits(ms)} ms`);
+export const formatSeconds = (s: number | null | undefined): string => (s === null || s === undefined ? dash : s < 1 ? formatMs(s * 1e3) : `${digits(s)} s`);
 export const formatPercent = (ratio: number | null | undefined): string => (ratio === null || ratio === undefined ? dash : `${digits(ratio * 100)} %`);
 export const formatNumber = (value: number | null | undefined): string => (value === null || value === undefined ? dash : digits(value));
 export const formatCount = (value: number | null | undefined): string =>

@@ -33,7 +33,7 @@ svg text{fill:var(--text);font-family:inherit}.tick{font-size:11.5px;fill:var(--
 .scroll{overflow-x:auto;max-width:100%}.topology{width:100%;height:auto;display:block}
 table{border-collapse:collapse;font-size:.88rem;font-variant-numeric:tabular-nums}th,td{padding:4px 12px 4px 0;text-align:right;border-bottom:1px solid var(--line);vertical-align:top;white-space:nowrap}
 th:first-child,td:first-child{text-align:left;position:sticky;left:0;background:var(--bg)}thead th{font-weight:600;color:var(--dim)}tbody th{font-weight:400}td small{color:var(--dim);display:block;white-space:nowrap}
-.words td,.words th{text-align:left;padding-right:18px}.words td{white-space:normal}.plots+.plots{margin-top:14px}table+p{margin-top:6px}.scroll+.scroll{margin-top:14px}
+.words td,.words th{text-align:left;padding-right:18px}.words td{white-space:normal}.plots+.plots{margin-top:14px}.scroll+p,.plots+p,div:has(>.scroll)+p{margin-top:8px}.scroll+.scroll{margin-top:14px}
 .pairs td,.pairs th{text-align:left;overflow-wrap:anywhere;white-space:normal}.pairs th{color:var(--dim);white-space:nowrap;padding-right:16px}
 .columns{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,340px),1fr));gap:12px 28px;align-items:start}
 .tables{display:flex;flex-wrap:wrap;gap:18px 28px;align-items:flex-start}.tables>div{max-width:100%;min-width:0}

@@ -10,6 +10,7 @@ import { writeRunJson } from '../records/run-json.js';
 import type { RunJson } from '../records/run-json.js';
 import { runJson, writeSyntheticRaw } from '../records/synthetic-raw.js';
 import type { SyntheticOptions } from '../records/synthetic-raw.js';
+import { columnsText } from './columns.js';
 import { formatBps, formatCount, formatMs, formatPercent, formatSeconds } from './format.js';
 import { writeReport } from './report.js';
 import { niceBin } from './series.js';
@@ -152,6 +153,19 @@ describe('report', function reportTests() {
     assert.match(text, /1 not counted:\n {2}r3: invalid\. superpacket: big/);
   });
 
+  it('of a set of which no run counts says why, and has no headings without anything below', async () => {
+    await makeRun(path.join(folder, 'r1'), { packets: 300 }, { status: 'incomplete', error: 'it was interrupted' });
+    await summarise(folder);
+    const html = fs.readFileSync(await writeReport(folder), 'utf8');
+    assert.match(html, /0 runs counted<\/li><\/ul>[^]*1 run is not counted[^]*<b>incomplete<\/b>: it was interrupted/);
+    assert.doesNotMatch(html, /<h2>|seeds/);
+  });
+
+  it('tells flows of one class and sender apart by their number', async () => {
+    const html = await makeRun(folder, { packets: 2000, flows: 3 }, {}, (plan) => ({ ...plan, flows: plan.flows.map((flow) => ({ ...flow, src: plan.flows[0]!.src })) }));
+    for (const number of [1, 2, 3]) assert.ok(new RegExp(`long \\S+ #${number}<`).test(html), `#${number}`);
+  });
+
   it('refuses a folder that is neither a run nor a set', async () => {
     await assert.rejects(writeReport(folder), UserError);
   });
@@ -192,8 +206,20 @@ describe('plots', () => {
   });
 });
 
+describe('columns of a terminal', () => {
+  it('give way at the dots of paths before a figure is parted from its unit', () => {
+    const { head, rows } = columnsText(['Figure', 'fq_codel', 'Relative'], [['BL1.classes.long.queueDelayMs.p50', '18.1 Mbit/s', '+5.79 %'], ['web.fctS.p95', '1 200 B', '0 %']], 48);
+    assert.deepEqual([head, ...rows].map((row) => row.split('\n')), [
+      ['Figure                 fq_codel  Relative'],
+      ['BL1.classes.long.   18.1 Mbit/s   +5.79 %', '  queueDelayMs.p50'],
+      ['web.fctS.p95            1 200 B       0 %'],
+    ]);
+  });
+});
+
 describe('figures for people', () => {
   it('have three digits and a unit', () => {
+    assert.deepEqual([formatMs(0.000597), formatSeconds(512e-9), formatMs(0.00102)], ['597 ns', '512 ns', '0.00102 ms']);
     assert.deepEqual([formatMs(5.1234), formatMs(0), formatMs(21100), formatMs(null), formatSeconds(0.25), formatSeconds(2.5), formatPercent(0.8349), formatBps(19.87e6), formatBps(12), formatCount(1234567)],
       ['5.12 ms', '0 ms', '21.1 s', '–', '250 ms', '2.5 s', '83.5 %', '19.9 Mbit/s', '12 bit/s', '1\u202f234\u202f567']);
   });

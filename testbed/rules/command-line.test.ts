@@ -44,7 +44,7 @@ describe('the command', function () {
   describe('before anything starts', () => {
     before(needsUml);
     const refused = async (more: readonly string[], exit: number, words: RegExp, under: readonly string[] = []): Promise<void> => {
-      const { code, stderr } = await place.testbed(['run', file(), '--machine', 'uml', '--out', 'out', ...more], { under });
+      const { code, stderr } = await place.testbed(['run', file(), ...(more.includes('--machine') ? [] : ['--machine', 'uml']), '--out', 'out', ...more], { under });
       assert.match(stderr, words);
       assert.equal(code, exit, stderr);
       assert.equal(fs.existsSync(place.path('out')), false, 'no run folder');

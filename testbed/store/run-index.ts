@@ -172,7 +172,7 @@ function folderNames(dir: string): string[] {
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : undefined;
     if (code === 'ENOENT') return [];
-    throw new UserError(`${dir}: cannot read the results folder (${error instanceof Error ? error.message : String(error)}); name another with --out DIR`);
+    throw new UserError(`${dir}: cannot read the results folder (${error instanceof Error ? error.message : String(error)}); name another`);
   }
 }
 

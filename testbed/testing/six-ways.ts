@@ -40,6 +40,9 @@ const figures: readonly (readonly [path: string, name: string])[] = [
 ];
 
 const places = temporaryFolder('testbed-six-ways-');
+// Engine and sshd are to be ended: not before the command that runs has, which a terminal tells as well.
+let told = false;
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => { told = true; });
 const engine = new PrivateEngine();
 let sshd: PrivateSshd | undefined;
 try {
@@ -68,6 +71,10 @@ try {
   const text = table(result.comparison.cells[0]!, result.comparison.sides);
   process.stdout.write(`${text}\npage: ${page}\n`);
   writeTable(values.page, text);
+} catch (error) {
+  if (!(error instanceof UserError)) throw error;
+  process.stderr.write(`${error.message}\n`);
+  process.exitCode = error.exitCode;
 } finally {
   await sshd?.cutOff();
   await engine.stop();
@@ -75,6 +82,7 @@ try {
 }
 
 function testbed(words: readonly string[], env: Readonly<Record<string, string>> = {}): number {
+  if (told) throw new UserError('interrupted', 130);
   const { status, error } = spawnSync(process.execPath, [projectFile('bin', 'testbed.cjs'), ...words], { stdio: 'inherit', env: { ...process.env, ...env } });
   if (error) throw error;
   return status ?? 1;
@@ -89,6 +97,7 @@ function runOnce({ label, words, env }: Way): string {
     fs.rmSync(out, { recursive: true, force: true });
     // 1: a run of the set does not count (in real time, too late); the comparison leaves it out and the table says so.
     const code = testbed([...words, '--no-report', '--out', out], env);
+    if (code === 130) throw new UserError('interrupted', 130);
     if (code > 1) throw new UserError(`${label} could not be run (exit code ${code})`);
     fs.writeFileSync(path.join(out, 'done'), '');
   }

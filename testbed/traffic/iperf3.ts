@@ -18,6 +18,7 @@ import { FlowLog, emptyRow } from './flow-log.js';
 import type { FlowDraft } from './flow-log.js';
 import { iperf3Figures, parseIperf3Output } from './iperf3-json.js';
 import type { Iperf3Figures } from './iperf3-json.js';
+import { interruptedNs, payloadRateBps, wholeSeconds } from './iperf3-settings.js';
 import { Program, canPrepare, firstLine, patience } from './program.js';
 import { payloadBytes } from './udp-flows.js';
 
@@ -28,8 +29,6 @@ const listenPoll = 10e6;
 const lateServer = 50e6;
 /** In real time a flow waits so long for a server that a loaded machine starts late, ns; the run is then invalid, but not for a fault of iperf3's. */
 const lateServerWait = 10 * second;
-/** A client may take this much longer than told (parameters, results, last retransmissions) before it is asked to end, ns. */
-const overtime = 2 * second;
 /** Waits for children to end after the run, ms: asked to, then made to. */
 const endWaitMs = { asked: 3000, killed: 2000 } as const;
 
@@ -47,10 +46,6 @@ class Iperf3Flow {
     this.server = new Program(file('server', 'json'), file('server', 'log'), env);
     this.client = new Program(file('client', 'json'), file('client', 'log'), env);
   }
-  /** iperf3 takes whole seconds: rounded up, and ended at its stop time. */
-  get wholeSeconds(): number {
-    return Math.max(1, Math.ceil(((this.plan.stopNs ?? 0) - this.plan.startNs) / second));
-  }
 }
 
 /** The server's arguments. */
@@ -61,8 +56,7 @@ export function clientArguments(plan: PlanFlow, seconds: number): string[] {
   const args = ['-c', plan.dstAddress, '-p', String(plan.dstPort), '-B', plan.srcAddress, '--cport', String(plan.srcPort), '-J'];
   if (plan.transport === 'udp') {
     const payload = payloadBytes(plan);
-    const payloadRate = Math.round(((plan.rateBps ?? 0) * payload) / (plan.packetBytes ?? 1)); // iperf3 counts payload
-    args.push('-u', '-b', String(payloadRate), '-l', String(payload));
+    args.push('-u', '-b', String(payloadRateBps(plan, payload)), '-l', String(payload));
     if (plan.ecn) args.push('-S', '2'); // ECT(0)
   } else if (plan.cc !== null) {
     args.push('-C', plan.cc);
@@ -108,11 +102,8 @@ class Iperf3 implements Traffic {
     const poll = loop.every(context.now(), listenPoll, 0, () => { if (this.allListen()) poll.cancel(); });
     for (const flow of flows) {
       loop.at(flow.plan.startNs, (now) => this.startClient(flow, now));
-      const { stopNs, startNs } = flow.plan;
-      if (stopNs !== null) {
-        const exact = (stopNs - startNs) % second === 0;
-        loop.at(exact ? stopNs + overtime : stopNs, () => flow.client.interrupt('SIGINT'));
-      }
+      const atNs = interruptedNs(flow.plan);
+      if (atNs !== null) loop.at(atNs, () => flow.client.interrupt('SIGINT'));
     }
     loop.at(plan.warmupNs, () => this.readEdge('warmup'));
     loop.at(endNs, () => this.readEdge('end'));
@@ -205,8 +196,8 @@ class Iperf3 implements Traffic {
     else this.context.inNode(plan.src, () => flow.client.start(this.clientCommand(flow), () => this.clientEnded(flow)));
   }
 
-  private clientCommand({ plan, wholeSeconds }: Iperf3Flow): readonly [string, ...string[]] {
-    return this.context.command(plan.src, ['iperf3', ...clientArguments(plan, wholeSeconds)]);
+  private clientCommand({ plan }: Iperf3Flow): readonly [string, ...string[]] {
+    return this.context.command(plan.src, ['iperf3', ...clientArguments(plan, wholeSeconds(plan))]);
   }
 
   private clientEnded(flow: Iperf3Flow): void {

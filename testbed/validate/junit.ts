@@ -4,6 +4,7 @@
  */
 
 import { formatValue } from '../compare/wording.js';
+import { chanceOfAll, chanceText } from './chance-of-all.js';
 import { describeExcess } from '../expect/judge.js';
 import type { Validation, ValidatedCell } from './validation.js';
 
@@ -18,6 +19,11 @@ export function junitXml(validation: Validation): string {
     ];
     return { counts: countsOf(cells, bad.length), xml: (counts: Tally) => `  <testsuite name="${escapeXml(file)}" ${attributes(counts)}>\n${cases.join('')}  </testsuite>\n` };
   });
+  const chance = chanceOfAll(validation.cells);
+  if (chance !== null) {
+    const text = chanceText(chance);
+    suites.push({ counts: { tests: 1, failures: chance.agrees ? 0 : 1, errors: 0, time: 0 }, xml: (counts) => `  <testsuite name="decision replay" ${attributes(counts)}>\n${testCase('all cells together', 'decision replay', 0, element(chance.agrees ? 'system-out' : 'failure', text, text))}  </testsuite>\n` });
+  }
   const all = suites.reduce<Tally>((sum, { counts }) => ({ tests: sum.tests + counts.tests, failures: sum.failures + counts.failures, errors: sum.errors + counts.errors, time: sum.time + counts.time }), { tests: 0, failures: 0, errors: 0, time: 0 });
   return `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="testbed validate" ${attributes(all)}>\n${suites.map(({ counts, xml }) => xml(counts)).join('')}</testsuites>\n`;
 }

@@ -89,6 +89,10 @@ describe('the page of a validation', () => {
 });
 
 describe('tables of a validation', () => {
+  it('the page gives each mistake of a file that could not be run a line of its own', () => {
+    const html = validationPage(validation([cell()], { bad: [{ file: 'x.yaml', message: 'x.yaml:5: rate: "20mbits" <b>\nx.yaml:13: from: there is no host' }] }));
+    assert.match(html, /One file could not be run<\/strong><ul><li>x\.yaml:5: rate: (&quot;|")20mbits(&quot;|") &lt;b&gt;<br>x\.yaml:13: from: there is no host<\/li>/);
+  });
   it('say how many cells are inside, within the noise, differ or could not be judged, and where', () => {
     const text = summaryLines(outcome).join('\n');
     assert.match(text, /4 cells: 2 pass, 1 fail, 1 invalid; 1 file could not be run/);

@@ -1,10 +1,11 @@
 /** The outcome of a validation as one self-contained page: a row a cell, what is off and by how much, links to the runs' pages. */
 
 import { formatValue } from '../compare/wording.js';
-import { dash } from '../report/format.js';
+import { counted, dash } from '../report/format.js';
 import { page, table, type Cell as TableCell } from '../report/page.js';
 import { escapeHtml } from '../report/svg.js';
 import { byVaried, figureCounts, offText, variedText } from './text.js';
+import { chanceOfAll, chanceText } from './chance-of-all.js';
 import { worst } from './judge-cell.js';
 import { countCells, type Validation, type ValidatedCell } from './validation.js';
 
@@ -19,18 +20,18 @@ export function validationPage(validation: Validation): string {
   const tile = (value: string, label: string): string => `<div class="tile"><b>${escapeHtml(value)}</b><span>${escapeHtml(label)}</span></div>`;
   const columns = [...new Set(cells.flatMap(({ figures }) => figures.map(({ owner, title }) => `${owner} ${title}`)))].slice(0, 12);
   const order = [...cells].sort((a, b) => rank(a) - rank(b)); // what needs a look comes first; else as given
-  const hasReplay = cells.some(({ replay }) => replay !== null);
+  const hasReplay = cells.some(({ replay }) => replay !== null), chance = chanceOfAll(cells);
   const parts = [
     style,
-    `<h1>Simulator against kernel</h1><p class="dim">${escapeHtml(`${validation.kernel === null ? '' : `Linux ${validation.kernel}, `}${validation.machine}; ${cells.length} cells`)}</p>`,
+    `<h1>Simulator against kernel</h1><p class="dim">${escapeHtml(`${validation.kernel === null ? '' : `Linux ${validation.kernel}, `}${validation.machine}; ${counted(cells.length, 'cell')}`)}</p>`,
     validation.interrupted ? '<div class="state warn"><strong>Interrupted</strong>Not every cell was judged: the same command goes on where it stopped.</div>' : '',
-    bad.length > 0 ? `<div class="state bad"><strong>${bad.length === 1 ? 'One file' : `${bad.length} files`} could not be run</strong><ul>${bad.map(({ message }) => `<li>${escapeHtml(message)}</li>`).join('')}</ul></div>` : '',
+    bad.length > 0 ? `<div class="state bad"><strong>${bad.length === 1 ? 'One file' : `${bad.length} files`} could not be run</strong><ul>${bad.map(({ message }) => `<li>${escapeHtml(message).replaceAll('\n', '<br>')}</li>`).join('')}</ul></div>` : '',
     `<div class="tiles">${[tile(share(pass), `pass (${pass} of ${cells.length})`), tile(share(inside), 'inside every tolerance'), tile(share(pass - inside), 'beyond one, within the noise'), tile(String(fail), 'fail'), tile(String(invalid), 'could not be judged')].join('')}</div>`,
     `<h2>Cells</h2><div class="cells${hasReplay ? ' replayed' : ''}">${table(['Cell', 'Verdict', 'Furthest off', ...columns, ...(hasReplay ? ['Replay'] : []), 'Runs'], order.map((cell) => row(cell, columns, hasReplay)))}</div><p class="dim">Figures: simulator over kernel, medians over seeds. Red: differs. Amber: beyond the tolerance, within the spread over seeds.</p>`,
     figureCounts(cells).length > 0 ? `<h2>Figures</h2>${table(['Figure', 'Cells', 'Inside', 'Within noise', 'Differ'], figureCounts(cells).map(({ title, agrees, noise, differs }) => [title, String(agrees + noise + differs), String(agrees), String(noise), String(differs)]))}` : '',
     byVaried(cells).length > 0 ? `<h2>Where</h2>${table(['', 'Cells', 'Pass', 'Fail', 'Invalid'], byVaried(cells).map((group) => { const own = countCells(group.cells); return [`${group.key} ${group.value}`, String(group.cells.length), String(own.pass), String(own.fail), String(own.invalid)]; }))}` : '',
     expectations(cells),
-    `<h2>How it is judged</h2><p>Tolerances: ${escapeHtml(validation.tolerances)}.</p><p class="dim">${escapeHtml(validation.method)}</p>`,
+    `<h2>How it is judged</h2>${chance === null ? '' : `<p>Decision replay: ${escapeHtml(chanceText(chance))}</p>`}<p>Tolerances: ${escapeHtml(validation.tolerances)}.</p><p class="dim">${escapeHtml(validation.method)}</p>`,
   ];
   return page('Simulator against kernel', parts.filter((part) => part !== '').join('\n'));
 }

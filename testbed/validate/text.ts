@@ -2,8 +2,9 @@
 
 import pc from 'picocolors';
 import { formatValue } from '../compare/wording.js';
-import { formatVaried } from '../report/format.js';
+import { counted, formatVaried } from '../report/format.js';
 import { textTable } from '../report/terminal.js';
+import { chanceOfAll, chanceText } from './chance-of-all.js';
 import { worst, type ComparedFigure } from './judge-cell.js';
 import { countCells, type Validation, type ValidatedCell } from './validation.js';
 
@@ -34,10 +35,12 @@ export function summaryLines(validation: Validation): string[] {
   const { cells, bad } = validation;
   const { pass, fail, invalid, inside } = countCells(cells);
   const total = cells.length;
-  const lines = [pc.bold(`${total} cells: ${pass} pass, ${fail} fail, ${invalid} invalid${bad.length > 0 ? `; ${bad.length} file${bad.length === 1 ? '' : 's'} could not be run` : ''}`)];
+  const lines = [pc.bold(`${counted(total, 'cell')}: ${pass} pass, ${fail} fail, ${invalid} invalid${bad.length > 0 ? `; ${bad.length} file${bad.length === 1 ? '' : 's'} could not be run` : ''}`)];
   if (total > 0) lines.push(`${percent(inside, total)} inside every tolerance, ${percent(pass - inside, total)} more within the spread over seeds`);
   const replayed = cells.flatMap(({ replay }) => replay ?? []);
   if (replayed.length > 0) lines.push(`decision replay: ${replayed.filter(({ status }) => status === 'pass').length} of ${replayed.length} cells agree`);
+  const chance = chanceOfAll(cells);
+  if (chance !== null) lines.push(chanceText(chance));
   lines.push(pc.dim(`tolerances: ${validation.tolerances}`));
   const byTitle = figureCounts(cells);
   if (byTitle.length > 0) lines.push('', textTable(['Figure', 'cells', 'inside', 'noise', 'differ'], byTitle.map(({ title, agrees, noise, differs }) => [title, String(agrees + noise + differs), String(agrees), String(noise), String(differs)])));
@@ -77,14 +80,14 @@ export function markdownTable(validation: Validation, { paths, set, only }: { re
   const titles = [...new Set(cells.flatMap(({ figures }) => figures.map(({ owner, title }) => `${owner} ${title}`)))];
   const several = new Set(cells.map(({ scenario }) => scenario)).size > 1;
   const seeds = [...new Set(cells.map((cell) => cell.seeds.length))];
-  const replayed = cells.some(({ replay }) => replay !== null);
+  const replayed = cells.some(({ replay }) => replay !== null), chance = chanceOfAll(cells);
   return [
     '# Simulator against kernel', '',
     `Made by \`testbed validate ${words.join(' ')} --table FILE\`; do not edit.`, '',
-    `Linux ${validation.kernel ?? 'unknown'} (${validation.machine}, virtual time) against the simulator, ${cells.length} cells, ${seeds.length === 1 ? `${seeds[0]} seed${seeds[0] === 1 ? '' : 's'}` : `${Math.min(...seeds)} to ${Math.max(...seeds)} seeds`} each. ${validation.method}`, '',
+    `Linux ${validation.kernel ?? 'unknown'} (${validation.machine}, virtual time) against the simulator, ${counted(cells.length, 'cell')}, ${seeds.length === 1 ? `${seeds[0]} seed${seeds[0] === 1 ? '' : 's'}` : `${Math.min(...seeds)} to ${Math.max(...seeds)} seeds`} each. ${validation.method}`, '',
     `Tolerances (the larger of the two where there are two): ${validation.tolerances}.`, '',
     `**${percent(pass, cells.length || 1)} of the cells pass** (${pass} of ${cells.length}): ${inside} inside every tolerance, ${pass - inside} more within the noise; ${fail} fail, ${invalid} could not be judged.`, '',
-    ...(replayed ? [`Decision replay (layer 2: our queue fed the arrivals and departures of the kernel's first seed) agrees in ${cells.filter(({ replay }) => replay?.status === 'pass').length} of the ${cells.filter(({ replay }) => replay !== null).length} cells whose queue can be judged so.`, ''] : []),
+    ...(replayed ? [`Decision replay (layer 2: our queue fed the arrivals and departures of the kernel's first seed) agrees in ${cells.filter(({ replay }) => replay?.status === 'pass').length} of the ${cells.filter(({ replay }) => replay !== null).length} cells whose queue can be judged so.${chance === null ? '' : ` ${chanceText(chance)}`}`, ''] : []),
     ...table(['figure', 'cells', 'inside', 'within noise', 'differ'], figureCounts(cells).map(({ title, agrees, noise, differs }) => [title, String(agrees + noise + differs), String(agrees), String(noise), String(differs)])),
     ...(byVaried(cells).length > 0 ? ['## Where', '', ...table(['', 'cells', 'pass', 'fail', 'invalid'], byVaried(cells).map((group) => { const own = countCells(group.cells); return [`${group.key} ${group.value}`, String(group.cells.length), String(own.pass), String(own.fail), String(own.invalid)]; }))] : []),
     '## Every cell', '', 'Each figure: simulator / kernel, medians over seeds. **Bold**: differs. *Italics*: beyond the tolerance, within the noise.', '',

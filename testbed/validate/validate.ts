@@ -68,8 +68,9 @@ export async function validate(options: ValidateOptions): Promise<number> {
     makeFolders(path.resolve(options.out));
     fs.accessSync(options.out, fs.constants.W_OK);
   } catch (error) {
-    throw new UserError(`${options.out}: results cannot be written there (${(error as NodeJS.ErrnoException).code ?? String(error)}); name a folder you may write to with --out DIR`);
+    throw new UserError(`${options.out}: results cannot be written there (${(error as NodeJS.ErrnoException).code ?? String(error)}); name a folder you may write to with --out DIR`, 2);
   }
+  if (options.table !== undefined) checkWritable(options.table);
   store.sweep();
 
   const making: Record<EngineName, Making> = {
@@ -96,7 +97,7 @@ export async function validate(options: ValidateOptions): Promise<number> {
   const judgeWhenDone = async (index: number): Promise<void> => {
     const own = wanted.filter(({ cell }) => cell === index);
     if (judged.has(index) || own.some(({ done }) => !done)) return;
-    const cell = await conclude(runnable[index]!, own, options);
+    const cell = await conclude(runnable[index]!, own, options, runnable.length);
     judged.set(index, cell);
     say(cell);
   };
@@ -181,8 +182,11 @@ async function chooseKernel(options: ValidateOptions, cells: readonly Cell[], un
   return { kernel, runnable, bad };
 }
 
-/** Judges a cell whose runs have all ended, writes what a person will want to see, and makes room. */
-async function conclude(cell: Cell, own: readonly Wanted[], options: ValidateOptions): Promise<ValidatedCell> {
+/**
+ * Judges a cell whose runs have all ended, writes what a person will want to see, and makes room.
+ * @param cells of the whole validation
+ */
+async function conclude(cell: Cell, own: readonly Wanted[], options: ValidateOptions, cells: number): Promise<ValidatedCell> {
   const ran = (engine: EngineName): RanRun[] => own.filter((run) => run.engine === engine).map(({ folder, seed }) => {
     const run = readRunJson(folder);
     const finding = run?.findings.find(({ level }) => level === run.status);
@@ -190,7 +194,7 @@ async function conclude(cell: Cell, own: readonly Wanted[], options: ValidateOpt
   });
   const runs = { kernel: ran('kernel'), sim: ran('sim') };
   const verdict = judgeCell(cell, { kernel: evidenceOf(runs.kernel), sim: evidenceOf(runs.sim) });
-  const replay = runs.kernel[0] === undefined ? null : await replayOf(runs.kernel[0].runDir);
+  const replay = runs.kernel[0] === undefined ? null : await replayOf(runs.kernel[0].runDir, cells);
   const below = (folder: string): string => path.relative(path.resolve(options.out), folder);
   const reports: { title: string; href: string }[] = [];
   for (const engine of ['kernel', 'sim'] as const) {
@@ -258,6 +262,18 @@ function write(options: ValidateOptions, validation: Validation): void {
   if (options.table !== undefined) {
     if (validation.interrupted) process.stderr.write(`${options.table} is left as it is: not every cell was judged.\n`);
     else replace(options.table, markdownTable(validation, options));
+  }
+}
+
+/** Before an hour's work. @throws UserError */
+function checkWritable(file: string): void {
+  try {
+    const folder = path.dirname(file);
+    if (fs.statSync(file, { throwIfNoEntry: false })?.isDirectory()) throw Object.assign(new Error('it is a folder'), { code: 'EISDIR' });
+    fs.accessSync(folder, fs.constants.W_OK);
+    if (!fs.statSync(folder).isDirectory()) throw Object.assign(new Error('no folder'), { code: 'ENOTDIR' });
+  } catch (error) {
+    throw new UserError(`--table ${file}: cannot be written (${(error as NodeJS.ErrnoException).code ?? String(error)}); expected a file in a folder that is there`, 2);
   }
 }
 

@@ -1,6 +1,7 @@
 /** The outcome of a validation as data, `validation.json`: what the page, the JUnit file, the tables and the exit code are made of. */
 
 import type { JudgedLine } from '../expect/judge.js';
+import { chanceOfAll } from './chance-of-all.js';
 import type { CellStatus, ComparedFigure } from './judge-cell.js';
 
 export interface ValidatedCell {
@@ -26,8 +27,10 @@ export interface ValidatedCell {
 
 export interface ReplayVerdict {
   readonly status: 'pass' | 'fail' | 'invalid';
-  /** `206 of 206 drops, 68 576 packets`. */
+  /** `68 782 decisions, 0 differ`. */
   readonly message: string;
+  /** Drops and marks that chance decided: the kernel's, and what the probabilities add up to. null: it decides none. */
+  readonly chance: { readonly happened: number; readonly expected: number; readonly deviation: number } | null;
 }
 
 export interface Validation {
@@ -53,9 +56,9 @@ export function countCells(cells: readonly ValidatedCell[]): Counts {
   return { pass: of('pass'), fail: of('fail'), invalid: of('invalid'), inside: cells.filter((cell) => cell.status === 'pass' && cell.figures.every(({ verdict }) => verdict === 'agrees')).length };
 }
 
-/** 0: every cell passes. 1: one does not, or its replay does not. 2: something could not be judged. 130: interrupted. */
+/** 0: every cell passes. 1: one does not, or its replay does not, or the replays together. 2: something could not be judged. 130: interrupted. */
 export function exitCode({ cells, bad, interrupted }: Validation): number {
   if (interrupted) return 130;
   const { fail, invalid } = countCells(cells);
-  return invalid > 0 || bad.length > 0 || cells.some(({ replay }) => replay?.status === 'invalid') ? 2 : fail > 0 || cells.some(({ replay }) => replay?.status === 'fail') ? 1 : 0;
+  return invalid > 0 || bad.length > 0 || cells.some(({ replay }) => replay?.status === 'invalid') ? 2 : fail > 0 || cells.some(({ replay }) => replay?.status === 'fail') || chanceOfAll(cells)?.agrees === false ? 1 : 0;
 }
