@@ -4,13 +4,13 @@ import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import * as path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { companions } from '../../kernel/preload.js';
 import { findProgram, projectFile, projectRoot } from '../../kernel/project.js';
 import { selectKernel } from '../../kernel/select.js';
 import type { Plan } from '../plan/plan.js';
 import { emptyPlan, oneQueue, request, runFolder } from './fixtures/plan.js';
 import { Uml, type UmlOptions } from './uml.js';
+import { eventually } from '../testing/command.js';
 import { temporaryFolder } from '../testing/temporary-folder.js';
 
 const agent = projectFile('testbed', 'machines', 'fixtures', 'agent.mjs');
@@ -32,15 +32,6 @@ function processesOf(folder: string): string[] {
       return false;
     }
   });
-}
-
-/** Waits for what will come to be; a bound on a hang, not on speed. */
-async function eventually(what: string, holds: () => boolean): Promise<void> {
-  for (let i = 0; i < 1200; i++) {
-    if (holds()) return;
-    await sleep(50);
-  }
-  assert.fail(`never: ${what}`);
 }
 
 describe('a kernel that does not boot', () => {
