@@ -102,7 +102,7 @@ describe('packages', () => {
         if (!file.endsWith('.ts')) continue;
         const text = readFileSync(projectFile(part, file), 'utf8');
         // A start or a look-up by a name that stands there, or a list of names of which those that are missing are filtered.
-        const names = [...text.matchAll(/\b(?:findProgram|spawn|spawnSync|execFile|execFileSync)\('([^'/]+)'/g)].map((match) => match[1]!);
+        const names = [...text.matchAll(/\b(?:findProgram|spawn|spawnSync|execFile|execFileSync|execa)\('([^'/]+)'/g)].map((match) => match[1]!);
         for (const match of text.matchAll(/\[('[^\]]+')[^\]\n]*\]\.filter\(\(\w+\) => findProgram\(/g)) names.push(...[...match[1]!.matchAll(/'([^']+)'/g)].map((each) => each[1]!));
         seen += names.length;
         for (const name of names) if (!everywhere.includes(name) && !isListed(name)) unknown.add(`${name} in ${part}/${file}`);
