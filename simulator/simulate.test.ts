@@ -48,6 +48,11 @@ describe('A simulation', () => {
         assert.equal(rows.filter((row) => row['dropped'] === 1).length, bottleneck.drops);
         assert.equal(rows.filter((row) => row['t_dequeue']! >= 0).length, bottleneck.sentPackets);
         for (const row of rows) assert.ok(row['dropped'] === 0 ? row['drop_reason'] === 0 : Number.isNaN(row['t_dequeue']!) && row['drop_reason']! > 0);
+        // Drops at one instant stand before what came earlier and waits: by number of arrival all are in order of time.
+        const arrivals: number[] = [];
+        for (const row of rows) arrivals[row['arrival']!] = row['t_enqueue']!;
+        assert.equal(arrivals.length, rows.length);
+        for (let i = 1; i < arrivals.length; i++) assert.ok(arrivals[i]! >= arrivals[i - 1]!, `arrival ${i}`);
         assert.equal(result.flows.length, t.flows.length);
         for (const flow of result.flows) {
           const plan = t.flows[flow.id]!;

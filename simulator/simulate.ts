@@ -8,9 +8,10 @@ import * as path from 'node:path';
 import { aqms } from '../aqm/registry.js';
 import type { AqmKind } from '../aqm/aqm.js';
 import { UserError } from '../testbed/errors.js';
-import type { Plan, PlanEvent } from '../testbed/plan/plan.js';
+import type { Plan, PlanEvent, PlanFlow } from '../testbed/plan/plan.js';
 import { probeFields, type AgentLine, type FlowRow } from '../testbed/records/raw.js';
 import { RecordWriter } from '../testbed/records/record-file.js';
+import { Iperf3Udp } from './applications/iperf3-udp.js';
 import { Actor, before } from './events.js';
 import { memoryProblem } from './memory.js';
 import { Network } from './network.js';
@@ -20,7 +21,7 @@ import { QueueSampler, SocketSampler } from './samplers.js';
 import { TcpFlows } from './tcp-flows.js';
 import { checkTests } from './tests.js';
 import { tcpModel } from './tcp/sender.js';
-import { UdpFlow } from './udp.js';
+import { UdpFlow, type UdpSource } from './udp.js';
 
 export interface SimulateOptions {
   /** Write queue, packet, probe and socket records; flows and the agent's lines are written in any case. */
@@ -76,6 +77,10 @@ class WindowEdge extends Actor {
   }
   override fire(): void { this.reached(); }
 }
+
+/** iperf3's datagrams leave as iperf3's do; it cannot send on and off. */
+const udpFlow = (network: Network, flow: PlanFlow, endNs: number): UdpSource => (
+  flow.tool === 'iperf3' && flow.bursts === null && network.plan.tcp.model === 'linux' ? new Iperf3Udp(network, flow) : new UdpFlow(network, flow, endNs));
 
 function check(plan: Plan): void {
   checkTests(plan);
@@ -152,7 +157,7 @@ export function* simulateInSteps(plan: Plan, rawDir: string, options: Omit<Simul
       const sampler = new SocketSampler(network, plan, tcp, raw('sockets.rec'));
       closers.unshift(() => sampler.close());
     }
-    const udp = plan.flows.filter(({ transport }) => transport === 'udp').map((flow) => new UdpFlow(network, flow, endNs));
+    const udp = plan.flows.filter(({ transport }) => transport === 'udp').map((flow) => udpFlow(network, flow, endNs));
     const udpAtWarmup = new Map<number, number>();
     const udpAtEnd = new Map<number, number>();
     const probes = plan.probes.map((probe) => new Probe(network, probe, (...values) => probeRows?.row(...values)));
@@ -184,12 +189,12 @@ export function* simulateInSteps(plan: Plan, rawDir: string, options: Omit<Simul
 
     for (const probe of probes) probe.settle(Infinity);
     for (const flow of udp) {
-      const { plan: { id }, sent, received, duplicates, payload } = flow;
+      const { plan: { id }, sent, received, duplicates, payload, failed } = flow;
       // As the kernel engine says of it: one that would have gone on was cut by the end of the run.
       const ended = flow.over && flow.endNs < endNs;
       row(!(flow.startNs >= 0) ? { ...none, id } : {
         ...none, id, t_start: flow.startNs, t_end: ended ? flow.endNs : null, bytes: received * payload, bytes_sent: sent * payload, packets_sent: sent, packets_lost: sent - received, packets_duplicated: duplicates,
-        bytes_at_warmup: udpAtWarmup.get(id) ?? 0, bytes_at_end: udpAtEnd.get(id) ?? 0, status: ended ? 'complete' : 'running',
+        bytes_at_warmup: udpAtWarmup.get(id) ?? 0, bytes_at_end: udpAtEnd.get(id) ?? 0, status: failed !== null ? 'failed' : ended ? 'complete' : 'running', error: failed,
       });
     }
     flushRows();

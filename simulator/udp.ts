@@ -18,7 +18,25 @@ class Sink implements Endpoint {
   receive(packet: Packet): void { this.arrived.add(packet.seq); }
 }
 
-export class UdpFlow extends Actor {
+/** A UDP flow and its figures, whoever sends it. */
+export interface UdpSource {
+  readonly plan: PlanFlow;
+  /** Payload of a datagram, bytes. */
+  readonly payload: number;
+  /** Datagrams sent; different ones received; copies. */
+  readonly sent: number;
+  readonly received: number;
+  readonly duplicates: number;
+  /** ns; NaN before it started, or ended. */
+  readonly startNs: number;
+  readonly endNs: number;
+  /** Sending is over. */
+  readonly over: boolean;
+  /** Why it failed; null: it did not. */
+  readonly failed: string | null;
+}
+
+export class UdpFlow extends Actor implements UdpSource {
   private readonly route: Route;
   private readonly sink: Sink;
   private readonly bursts: readonly (readonly [number, number])[];
@@ -31,6 +49,7 @@ export class UdpFlow extends Actor {
   startNs = NaN;
   endNs = NaN;
   private readonly ecn: number;
+  readonly failed = null;
 
   constructor(private readonly network: Network, readonly plan: PlanFlow, endNs: number) {
     super();

@@ -1,55 +1,74 @@
 /**
- * iperf3 3.12 (Debian 12) as the kernel engine runs it in virtual time: a client and a server (`-s -1`) for each flow. A control connection first: the
- * cookie, the server's states of one byte, the parameters as JSON; then the data connection with the cookie ahead of its data, which begin when
- * the server says TEST_RUNNING. The client writes 128 KiB at a time until its time is over or enough was written, says TEST_END, and the
- * server closes the data connection there and then (what still comes is answered by RST); results are exchanged, and the client's end is the flow's.
+ * A test of iperf3 3.12 (Debian 12) as the kernel engine runs it in virtual time: a client and a server (`-s -1`) for each flow. A control connection first: the
+ * cookie, the server's states of one byte, the parameters as JSON; then the stream (iperf3-tcp.ts, iperf3-udp.ts), which begins when
+ * the server says TEST_RUNNING. The client writes until its time is over or enough was written, says TEST_END, and the
+ * server closes the stream there and then; results are exchanged, and the client's end is the flow's.
  * While it waits for the server with a stream it could write to, iperf3 polls, which kernel/patient.c makes it do at some distance (`Patience`).
- * Differences: the cookie and the writes that end within a segment are never sent short of one between two writes; more than one stream (-P) and other
- * arguments of the user's are not looked at.
+ * Differences: more than one stream (-P) and other arguments of the user's are not looked at.
  */
 
+import type { PlanFlow } from '../../testbed/plan/plan.js';
 import { noFlow } from '../../testbed/records/packet-columns.js';
-import { blockBytes, interruptedNs, wholeSeconds } from '../../testbed/traffic/iperf3-times.js';
+import { blockBytes, interruptedNs, pacingTimerNs, payloadRateBps, wholeSeconds } from '../../testbed/traffic/iperf3-settings.js';
 import { Alarm } from '../alarm.js';
-import { TcpConnection } from '../tcp/connection.js';
+import type { Network } from '../network.js';
 import { Dialogue } from '../tcp/dialogue.js';
-import type { Application, Stage } from './application.js';
+import type { Ending } from './application.js';
 import { Patience } from './patience.js';
 
-const cookieBytes = 37;
+export const cookieBytes = 37;
 const lengthBytes = 4;
 /** Its results as JSON, bytes: 230 and 268 as seen; the digits of its figures vary by a few. */
 const resultBytes = { client: 230, server: 268 } as const;
+
+/** What carries the data of a test. */
+export interface Iperf3Stream {
+  /**
+   * The client's call of connect().
+   * @param connected told when it has returned. @param accepted told when the server has accepted the stream. @param failed told why it broke, then or later
+   */
+  connect(connected: () => void, accepted: () => void, failed: (why: string) => void): void;
+  /** The client writes from now on. @param testNs when the test began. @param enough told when as much as was asked for has been written */
+  begin(testNs: number, enough: () => void): void;
+  /** It writes no more. @param writable told when it could */
+  hold(writable: () => void): void;
+  /** The client has exited. */
+  leave(): void;
+  /** The server closes its end: what still comes is not counted. */
+  close(): void;
+  /** Gives its timers back. */
+  free(): void;
+}
 
 /** What the client is at; in this order. */
 const phase = { parameters: 0, streams: 1, start: 2, running: 3, ending: 4, results: 5, display: 6, over: 7 } as const;
 
 /** The parameters as the client sends them (send_parameters), bytes. */
-function parameterBytes({ plan }: Stage): number {
+function parameterBytes(plan: PlanFlow): number {
+  const udp = plan.transport === 'udp';
+  const payload = (plan.packetBytes ?? 0) - (plan.srcAddress.includes(':') ? 48 : 28);
   return JSON.stringify({
-    tcp: true, omit: 0, time: plan.bytes === null ? wholeSeconds(plan) : 0, num: plan.bytes ?? 0, blockcount: 0, parallel: 1, len: blockBytes, pacing_timer: 1000,
-    ...(plan.cc === null ? {} : { congestion: plan.cc }), client_version: '3.12',
+    [plan.transport]: true, omit: 0, time: plan.bytes === null ? wholeSeconds(plan) : 0, num: plan.bytes ?? 0, blockcount: 0, parallel: 1, len: udp ? payload : blockBytes,
+    ...(udp ? { bandwidth: payloadRateBps(plan, payload) } : {}), pacing_timer: pacingTimerNs / 1000, ...(plan.cc === null ? {} : { congestion: plan.cc }), client_version: '3.12',
   }).length;
 }
 
-class Iperf3 implements Application {
-  connection: TcpConnection | null = null;
-  /** iperf3 does not tell. */
-  readonly connectedNs = null;
+export class Iperf3Test {
   private readonly control: Dialogue;
   private phase: number = phase.parameters;
   private readonly patience: Patience;
   /** The time told with -t is over. */
   private readonly clock: Alarm;
   private readonly interruption: Alarm;
-  /** The client was interrupted, or ended: its time, ns. */
+  private testNs = NaN;
+  /** When the client was interrupted, ns. */
   private leftNs: number | null = null;
-  private awaitedByServer = 0;
+  private readByServer = 0;
   private hasEnded = false;
   private released = false;
 
-  constructor(private readonly stage: Stage) {
-    const { network, plan } = stage;
+  /** @param ended told once, when the client has ended, or when it failed */
+  constructor(private readonly network: Network, private readonly plan: PlanFlow, private readonly stream: Iperf3Stream, private readonly ended: (ending: Ending) => void) {
     const v6 = plan.srcAddress.includes(':');
     const port = `control ${plan.id}`;
     const out = network.route(plan.src, plan.srcAddress, plan.dstAddress, noFlow, true, `${plan.srcAddress} ${port} ${plan.dstAddress} ${plan.dstPort} tcp`);
@@ -72,22 +91,19 @@ class Iperf3 implements Application {
     this.interruption = new Alarm(network.events, () => this.interrupt());
   }
 
-  get bytes(): number { return this.connection === null ? 0 : Math.max(0, this.connection.receiver.bytes - cookieBytes); }
-
+  /** The client starts. */
   start(): void {
     this.control.client.connect();
-    const atNs = interruptedNs(this.stage.plan);
+    const atNs = interruptedNs(this.plan);
     if (atNs !== null) this.interruption.set(atNs);
   }
-  /** One of whole seconds ends by itself; others are interrupted then. */
-  stop(): void {}
 
   // ---- The server: what it reads, in turn; the last of each exchange is answered. ----
 
   private serverReads(bytes: number): void {
     const { server } = this.control;
     if (bytes === 0) return;
-    switch (this.awaitedByServer++) {
+    switch (this.readByServer++) {
       case 0: server.say(1); break; // the cookie: PARAM_EXCHANGE
       case 1: break; // the parameters' length
       case 2: server.say(1); break; // CREATE_STREAMS
@@ -102,14 +118,14 @@ class Iperf3 implements Application {
     }
   }
 
-  /** It has accepted the data connection and read its cookie: TEST_START, TEST_RUNNING. */
+  /** It has accepted the stream: TEST_START, TEST_RUNNING. */
   private streamAccepted(): void {
     this.control.server.say(1);
     this.control.server.say(1);
   }
 
   private testEnded(): void {
-    this.connection!.receiver.close();
+    this.stream.close();
     if (this.leftNs !== null) {
       this.end(null, this.leftNs);
       this.release();
@@ -122,7 +138,7 @@ class Iperf3 implements Application {
 
   private clientReads(bytes: number): void {
     const { client } = this.control;
-    const { network, plan } = this.stage;
+    const { network, plan } = this;
     if (bytes === 0) {
       this.release(); // the server has closed too
       return;
@@ -130,20 +146,21 @@ class Iperf3 implements Application {
     switch (this.phase) {
       case phase.parameters:
         client.say(lengthBytes);
-        client.say(parameterBytes(this.stage));
+        client.say(parameterBytes(plan));
         this.phase = phase.streams;
         break;
       case phase.streams:
         this.phase = phase.start;
-        this.connect();
+        this.stream.connect(() => this.patience.spin(), () => this.streamAccepted(), (why) => this.fail(why));
         break;
       case phase.start:
+        this.testNs = network.events.now;
         if (plan.bytes === null) this.clock.set(network.events.now + wholeSeconds(plan) * 1e9);
         this.phase = phase.running;
         break;
       case phase.running:
         this.patience.rest();
-        this.run();
+        this.stream.begin(this.testNs, () => this.testEnd());
         break;
       case phase.ending: // EXCHANGE_RESULTS
         client.say(lengthBytes);
@@ -161,57 +178,26 @@ class Iperf3 implements Application {
         client.close();
         this.phase = phase.over;
         this.end(null, network.events.now);
-        this.connection?.release();
+        this.stream.free();
         break;
       default:
     }
   }
 
-  private connect(): void {
-    const { network, plan, model } = this.stage;
-    const connection = new TcpConnection(network, plan, model, { reading: { lowWaterBytes: 1, roomBytes: 0, readBytes: blockBytes }, bytes: null, leadBytes: cookieBytes }, () => { if (connection.sender.failed !== null) this.fail(connection.sender.failed); });
-    this.connection = connection;
-    connection.sender.onConnect = () => this.patience.spin();
-    connection.receiver.onRead = (bytes) => {
-      if (bytes < cookieBytes) return;
-      connection.receiver.onRead = null;
-      this.streamAccepted();
-    };
-    connection.sender.connect();
-  }
-
-  private run(): void {
-    const { sender } = this.connection!;
-    const { bytes } = this.stage.plan;
-    if (bytes === null) {
-      sender.begin(null);
-      return;
-    }
-    // Whole blocks are written, until there are enough bytes at the end of a call of write().
-    sender.onWrite = () => {
-      if (sender.bytesWritten - cookieBytes < bytes) return;
-      sender.onWrite = null;
-      this.testEnd();
-    };
-    sender.begin(Math.ceil(bytes / blockBytes) * blockBytes);
-  }
-
   private testEnd(): void {
-    const { sender } = this.connection!;
-    sender.hold();
     this.phase = phase.ending;
     this.control.client.say(1); // TEST_END
-    sender.onWritable = () => { if (this.phase === phase.ending) this.patience.spin(); };
+    this.stream.hold(() => { if (this.phase === phase.ending) this.patience.spin(); });
   }
 
   /** SIGINT: it says CLIENT_TERMINATE and exits; what it wrote still goes out. */
   private interrupt(): void {
     const { client } = this.control;
     if (this.leftNs !== null || this.phase === phase.over || this.released) return;
-    this.leftNs = this.stage.network.events.now;
+    this.leftNs = this.network.events.now;
     this.patience.rest();
     this.clock.cancel();
-    this.connection?.sender.stop();
+    this.stream.leave();
     if (this.phase <= phase.streams) {
       this.end(null, this.leftNs);
       this.release();
@@ -222,15 +208,10 @@ class Iperf3 implements Application {
     client.close();
   }
 
-  cut(): string | null {
-    if (this.connection !== null) this.connection.sender.finished = true;
-    return null;
-  }
-
   private end(failed: string | null, endNs: number | null): void {
     if (this.hasEnded) return;
     this.hasEnded = true;
-    this.stage.ended({ failed, endNs });
+    this.ended({ failed, endNs });
   }
   private fail(why: string): void {
     this.end(why, null);
@@ -241,11 +222,9 @@ class Iperf3 implements Application {
     if (this.released) return;
     this.released = true;
     this.control.release();
-    this.connection?.release();
+    this.stream.free();
     this.patience.release();
     this.clock.release();
     this.interruption.release();
   }
 }
-
-export const iperf3 = (stage: Stage): Application => new Iperf3(stage);

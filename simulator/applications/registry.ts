@@ -1,15 +1,15 @@
-/** Applications by the plan's name of the tool whose flows they are. */
+/** Applications of TCP flows by the plan's name of the tool whose flows they are. */
 
 import type { PlanFlow } from '../../testbed/plan/plan.js';
 import type { TcpModel } from '../tcp/sender.js';
 import type { ApplicationKind } from './application.js';
 import { builtin } from './builtin.js';
-import { iperf3 } from './iperf3.js';
+import { iperf3Tcp } from './iperf3-tcp.js';
 import { netperf } from './netperf.js';
 
 const applications: ReadonlyMap<PlanFlow['tool'], ApplicationKind> = new Map([
   ['builtin', builtin],
-  ['iperf3', iperf3],
+  ['iperf3', iperf3Tcp],
   ['flent', netperf],
 ]);
 

@@ -88,9 +88,9 @@ export class DialogueEnd implements Endpoint {
   say(bytes: number): void {
     if (this.over) return;
     this.sent.push(bytes);
-    this.transmit(this.sent.length - 1);
     if (jiffies(this.network.events.now) - this.lastReceived < this.ato) this.pingpong = true;
     if (this.una === this.sent.length - 1 || this.probe) this.armProbe();
+    this.transmit(this.sent.length - 1); // which the other end may have answered when this returns
   }
   /** Ends this end's stream. */
   close(): void { this.say(endOfStream); }
@@ -101,14 +101,14 @@ export class DialogueEnd implements Endpoint {
     alarm.set(timerNs(events.now, delta), events.takeTimerOrder(timerLevel(delta)));
   }
 
-  private transmit(k: number): void {
+  private transmit(k: number, again = false): void {
     const bytes = this.sent[k]!;
     const packet = this.take(bytes === endOfStream ? kind.fin : kind.data, bytes);
     packet.seq = k;
     packet.payload = bytes;
     packet.push = true;
     if (this.ecn && bytes !== endOfStream) packet.ecn = 2;
-    this.sentNs = this.network.events.now;
+    this.sentNs = again ? NaN : this.network.events.now; // Karn's algorithm
     this.acknowledged();
     this.network.send(packet);
   }
@@ -135,9 +135,8 @@ export class DialogueEnd implements Endpoint {
       this.failed(`its control connection timed out: ${mostTimeouts} retransmission timeouts in a row`);
       return;
     }
-    this.transmit(wasProbe ? this.sent.length - 1 : this.una);
-    this.sentNs = NaN; // Karn's algorithm
     this.set(this.retransmission, Math.min(this.rto * 2 ** this.backoff, rtoMax));
+    this.transmit(wasProbe ? this.sent.length - 1 : this.una, true);
   }
 
   receive(packet: Packet): void {

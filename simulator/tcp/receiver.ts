@@ -160,7 +160,9 @@ export class TcpReceiver extends Actor implements Endpoint, Process {
     this.windowUnit = 2 ** Math.min(14, Math.max(0, Math.floor(Math.log2(model.rmemMax)) - 15));
     // tcp_select_initial_window: half the buffer in whole segments; tcp_init_buffer_space keeps a segment of it back.
     const full = this.windowFrom(this.rcvbuf);
-    this.rcvWnd = this.rightEdge = Math.floor(full / mss) * mss;
+    this.rcvWnd = Math.floor(full / mss) * mss;
+    // Places in the sequence are counted in whole segments, a lead too.
+    this.rightEdge = this.rcvWnd + (leadBytes > 0 ? mss - leadBytes : 0);
     this.clamp = full - mss;
     this.rcvSsthresh = Math.min(this.rcvWnd, this.clamp);
     this.compressedTimer = new CompressedAckTimer(this);
@@ -585,8 +587,10 @@ export class TcpReceiver extends Actor implements Endpoint, Process {
   /** tcp_select_window: never moves the right edge back. */
   private selectWindow(): number {
     const acked = this.rcvNxt * this.mss;
-    this.rightEdge = Math.max(this.rightEdge, acked + this.offer());
-    this.rcvWnd = this.rightEdge - acked;
+    const left = Math.max(0, this.rightEdge - acked);
+    const offer = this.offer();
+    this.rcvWnd = offer < left ? Math.ceil(left / this.windowUnit) * this.windowUnit : offer;
+    this.rightEdge = acked + this.rcvWnd;
     return this.rcvWnd;
   }
 

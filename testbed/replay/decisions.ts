@@ -20,8 +20,8 @@ import { SampleJudge, type QueueSamples, type SamplesVerdict } from './samples.j
 const CE = 3;
 /** See SampleJudge. */
 const laterNs = 200_000;
-/** Interrupts of one instant, each of which reads the clock a few times (256 ns). */
-const earlierNs = 2_000;
+/** A reading of the virtual clock. */
+const earlierNs = 256;
 /** Bits of a packet's fate. */
 const [WE_SENT, WE_DROPPED, WE_MARKED, KERNEL_SENT, KERNEL_MARKED] = [1, 2, 4, 8, 16] as const;
 /** Whole units of all that disciplines count time in: 64 ns, 1024 ns, pairs of jiffies. ns. */

@@ -4,7 +4,8 @@ import { perturbHash, scaleHash } from '../../aqm/integer.js';
 import { JIFFY_NS, timerNs } from '../../aqm/jiffies.js';
 import type { Plan, PlanDirection } from '../plan/plan.js';
 import { none } from '../records/record-file.js';
-import type { SetKeys } from './decisions.js';
+import { findBins } from './bins.js';
+import type { ReplayRequest, SetKeys } from './decisions.js';
 
 export type Params = NonNullable<PlanDirection['queue']>['params'];
 
@@ -28,6 +29,8 @@ export interface JudgedKind {
   readonly hashed?: (hash: number, params: Params) => number;
   /** Every flow is told from every other: keys. `hashed`: flow keys are there already. */
   readonly apart?: (plan: Plan, hashed: boolean) => SetKeys;
+  /** Which flows its secret hash keeps together, found from the record: keys to try where those of `apart` do not agree; null: not found. */
+  readonly together?: (record: Pick<ReplayRequest, 'source' | 'samples' | 'chance' | 'params' | 'untilNs'>) => Promise<SetKeys | null>;
   /** A difference may lie in what no record shows: why; null where it may not. */
   readonly secret?: (plan: Plan, params: Params) => string | null;
   /** It drops what waits together with what comes, so that only samples no further apart tell what became of which, ns: matches.ts. */
@@ -108,6 +111,14 @@ const byNumber = (key: (number: number) => number) => (): SetKeys => {
   const numberOf = numbered();
   return (packet) => { packet.flowHash = key(numberOf(packet.flow, packet.forward)); };
 };
+
+/** SFB: a level's bin is four bits. */
+async function sfbTogether({ source, samples, chance, params, untilNs }: Pick<ReplayRequest, 'source' | 'samples' | 'chance' | 'params' | 'untilNs'>): Promise<SetKeys | null> {
+  const bins = samples === null || chance === null ? null : await findBins(source, samples, chance.fates, params, untilNs);
+  if (bins === null) return null;
+  const keys = new Map([...bins].map(([identity, levels]) => [identity, keyOf(levels.reduce((hash, bin, level) => (hash | (bin << (4 * level))) >>> 0, 0))]));
+  return (packet) => { packet.flowHash = keys.get(packet.flow * 2 + (packet.forward ? 1 : 0)) ?? 0; };
+}
 
 /** CAKE: a queue for every flow (two share one only where eight of its set are busy) unless the record holds hashes, and hosts. */
 function cakeKeys(plan: Plan, hashed: boolean): SetKeys {
@@ -203,7 +214,8 @@ export const kinds: Readonly<Record<string, JudgedKind>> = {
   },
   sfb: {
     method: 'judge', chance: { fifo: true, scale: 0.25 }, tolerances: { earlydrop: 0, penaltydrop: 0, bucketdrop: 0, queuedrop: 0, maxqlen: 0, maxprob: 1e-9, avgprob: 1e-4 }, clock: jiffyClock,
-    apart: byNumber((number) => keyOf((number & 15) * 0x11111111)), secret: severalFlows('its Bloom filters hash flows with a secret, so two may share bins (a single flow can be judged whole)'),
+    // A hash of 0 means that there is none.
+    apart: byNumber((number) => keyOf((1 + (number % 15)) * 0x11111111)), together: sfbTogether, secret: severalFlows('its Bloom filters hash flows with a secret, and which flows share bins was not found'),
   },
   dualpi2: {
     method: 'judge', chance: { fifo: false, scale: 0.25 }, clock: nsClock, peeks: true,

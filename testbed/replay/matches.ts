@@ -17,8 +17,10 @@ import type { QueueSamples } from './samples.js';
 
 /** A sample's counters may be from so much after or before the time that it carries (SampleJudge). */
 const laterNs = 200_000, earlierNs = 2_000;
-/** Histories followed at a time, and of those that differ in the average alone, by less than so many packets, one; where that is too coarse, more and finer. */
-const efforts = [{ most: 4000, same: 1 / 32 }, { most: 20_000, same: 1 / 128 }] as const;
+/** Histories followed at a time, about, and of those that differ in the average alone, by less than so many packets, one; where that is too coarse, more and finer. */
+const efforts = [{ most: 2000, same: 1 / 16 }, { most: 12_000, same: 1 / 64 }] as const;
+/** Of those that differ in the average alone, always so many. */
+const fewest = 3;
 
 /** A packet that never left: bits of its fate. */
 interface Step { readonly seq: number; readonly fate: number; readonly before: Step | null }
@@ -27,14 +29,14 @@ class History {
   readonly red = new RedVars();
 
   /**
-   * @param waiting arrivals that are still to be taken out, by flow, the oldest first; no list is changed
+   * @param waiting arrivals that are still to be taken out, by flow, the oldest first: how many that will leave came before each, which is all that tells them apart; no list is changed
    * @param waits their number
    * @param off by how much its counters were less than a sample's that came shortly before
    */
   constructor(readonly waiting: readonly (readonly number[])[], readonly waits: number, readonly matched: number, readonly dropped: number, public off: number, qavg: number, readonly last: Step | null) {
     this.red.qavg = qavg;
   }
-  /** Its oldest arrival that is still to be taken out. */
+  /** Of its oldest arrival that is still to be taken out. */
   get oldest(): number { return Math.min(...this.waiting.map(([first]) => first ?? Infinity)); }
 }
 
@@ -63,8 +65,8 @@ async function follow(source: EventSource, samples: QueueSamples, { fates, decid
   const numbers = new Map<number, number>();
   const pending = new PendingByKey();
   let histories: History[] = [new History([], 0, 0, 0, 0, 0, null)];
-  /** Of those that will leave, how many are there; samples whose time has come, and those that show nothing that may still happen. */
-  let there = 0, reached = 0, passed = 0, seq = 0;
+  /** Of those that will leave, how many came and went; samples whose time has come, and those that show nothing that may still happen. */
+  let came = 0, gone = 0, reached = 0, passed = 0, seq = 0;
   events: for await (const { count, t, leaving, keyLo, keyHi, flow, forward, ecn } of source.chunks()) {
     for (let i = 0; i < count; i++) {
       const tNs = t[i]!;
@@ -73,18 +75,18 @@ async function follow(source: EventSource, samples: QueueSamples, { fates, decid
         let sent = pending.shift(keyLo[i]!, keyHi[i]!);
         while (sent >= 0 && (fates.get(sent) & SENT) === 0) sent = pending.shift(keyLo[i]!, keyHi[i]!);
         if (sent < 0) continue;
-        there--;
-        if (histories.some((history) => history.waits > 0)) histories = histories.filter((history) => history.waits === 0 || history.oldest > sent);
+        gone++;
+        if (histories.some((history) => history.waits > 0)) histories = histories.filter((history) => history.waits === 0 || history.oldest >= gone);
         continue;
       }
       const arrival = seq++;
       pending.push(keyLo[i]!, keyHi[i]!, arrival);
-      for (const history of histories) history.red.arrive(red, there + history.waits, tNs);
+      for (const history of histories) history.red.arrive(red, came - gone + history.waits, tNs);
       const fate = fates.get(arrival);
       if ((fate & SENT) !== 0) {
         const marked = (fate & MARKED) !== 0, either = (fate & ARRIVED_CE) !== 0;
         if (!either) histories = histories.filter(({ red: { qavg } }) => (marked ? qavg > red.qthMin : qavg <= red.qthMax));
-        there++;
+        came++;
         continue;
       }
       for (; passed < counters.length && counters[passed]!.tNs + laterNs < tNs; passed++) {
@@ -96,22 +98,28 @@ async function follow(source: EventSource, samples: QueueSamples, { fates, decid
       if (!numbers.has(identity)) numbers.set(identity, numbers.size);
       const markable = choke.ecn && ecn[i] !== 0;
       const next = counters[reached] ?? { matched: Infinity, dropped: Infinity }, shown = counters[reached - 1];
-      const found = new Map<string, History>();
+      const found = new Map<string, Map<number, History>>();
       for (const history of histories) {
         // Its counters are behind a sample of just before: possible, but less likely.
         if (shown !== undefined && tNs - shown.tNs <= laterNs) history.off += Math.max(0, shown.matched - history.matched) + Math.max(0, shown.dropped - history.dropped);
         const { qavg } = history.red;
-        for (const after of followers(history, arrival, numbers.get(identity)!, { mayMatch: qavg > red.qthMin, mayDrop: qavg > red.qthMin || there + history.waits >= limit, mayStay: there + history.waits < limit && (markable || qavg <= red.qthMax) })) {
+        for (const after of followers(history, arrival, came, numbers.get(identity)!, { mayMatch: qavg > red.qthMin, mayDrop: qavg > red.qthMin || came - gone + history.waits >= limit, mayStay: came - gone + history.waits < limit && (markable || qavg <= red.qthMax) })) {
           if (after.matched > next.matched || after.dropped > next.dropped) continue;
-          const key = `${after.matched} ${after.dropped} ${Math.floor(qavg / red.scale / same)} ${after.waiting.map((of) => of.join(',')).join(';')}`;
-          const known = found.get(key);
+          const key = `${after.matched} ${after.dropped} ${after.waiting.map((of) => of.join(',')).join(';')}`;
+          let alike = found.get(key);
+          if (alike === undefined) found.set(key, alike = new Map<number, History>());
+          const average = Math.floor(qavg / red.scale / same);
+          const known = alike.get(average);
           if (known !== undefined && known.red.qavg !== qavg) complete = false;
-          if (known === undefined || known.off > after.off) found.set(key, after);
+          if (known === undefined || known.off > after.off) alike.set(average, after);
         }
       }
-      histories = [...found.values()];
+      histories = [...found.values()].flatMap((alike) => [...alike.values()]);
       if (histories.length > most) {
-        histories = histories.sort((a, b) => a.off - b.off).slice(0, most);
+        const groups = [...found.values()].map((alike) => [...alike.values()]);
+        const leastOff = (group: readonly History[]): number => group.reduce((least, { off }) => Math.min(least, off), Infinity);
+        const kept = groups.length * fewest <= most ? groups : groups.sort((a, b) => leastOff(a) - leastOff(b)).slice(0, most / fewest);
+        histories = kept.flatMap((alike) => thinned(alike, Math.max(fewest, Math.floor(most / kept.length))));
         complete = false;
       }
     }
@@ -120,11 +128,18 @@ async function follow(source: EventSource, samples: QueueSamples, { fates, decid
   return histories.reduce((least, one) => (one.off < least.off ? one : least));
 }
 
+/** So many of histories that differ in the average alone: the least, the largest, and evenly between. */
+function thinned(histories: readonly History[], most: number): readonly History[] {
+  if (histories.length <= most) return histories;
+  const sorted = [...histories].sort((a, b) => a.red.qavg - b.red.qavg);
+  return Array.from({ length: most }, (_, i) => sorted[Math.floor((i * (sorted.length - 1)) / (most - 1))]!);
+}
+
 /** What may have become of an arrival that never left. */
-function* followers({ waiting, waits, matched, dropped, off, red: { qavg }, last }: History, seq: number, flow: number, may: { readonly mayMatch: boolean; readonly mayDrop: boolean; readonly mayStay: boolean }): Generator<History> {
+function* followers({ waiting, waits, matched, dropped, off, red: { qavg }, last }: History, seq: number, came: number, flow: number, may: { readonly mayMatch: boolean; readonly mayDrop: boolean; readonly mayStay: boolean }): Generator<History> {
   const own = waiting[flow] ?? [];
   const withOwn = (list: readonly number[]): readonly (readonly number[])[] => Array.from({ length: Math.max(waiting.length, flow + 1) }, (_, of) => (of === flow ? list : waiting[of] ?? []));
   if (may.mayMatch && own.length > 0) yield new History(withOwn(own.slice(1)), waits - 1, matched + 1, dropped, off, qavg, { seq, fate: MATCHED, before: last });
-  if (may.mayStay) yield new History(withOwn([...own, seq]), waits + 1, matched, dropped, off, qavg, { seq, fate: TAKEN, before: last });
+  if (may.mayStay) yield new History(withOwn([...own, came]), waits + 1, matched, dropped, off, qavg, { seq, fate: TAKEN, before: last });
   if (may.mayDrop) yield new History(waiting, waits, matched, dropped + 1, off, qavg, last);
 }

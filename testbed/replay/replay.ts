@@ -154,8 +154,8 @@ function verdictOf(base: Judged, { outcome, sharing, secret, ...found }: Settled
   if (verdict === 'disagree' && strangers > 0) {
     return not(`${strangers} packets belong to no flow of the plan (iperf3's control connections, say), so their queue is not known, and the replay does not agree with them in one of their own; set "tool: builtin" for the traffic in the scenario`);
   }
-  if (verdict === 'disagree' && source.from === 'captures' && source.monotonicNs === null && (how.clock !== undefined || how.timer !== undefined)) {
-    return not('its packets are stamped 256 ns early or more, as those of all runs in virtual time once were, and events so close may have come in the other order; run it again');
+  if (verdict === 'disagree' && source.from === 'captures' && source.monotonicNs === null) {
+    return not('its packets are stamped 256 ns early or more, as those of all runs in virtual time once were, so events that close may have come in the other order; run it again');
   }
   if (verdict === 'disagree' && secret !== null) return not(`${secret}; without knowing it the replay does not agree`);
   if (outcome.randomNumbers > 0) return not(`ours drew ${outcome.randomNumbers} random numbers`);

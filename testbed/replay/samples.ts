@@ -65,8 +65,8 @@ export class SampleJudge {
    * @param originNs our clock at run time 0
    * @param laterNs the agent may be sending packets between the time that a sample carries and the asking, and the kernel may
    * send one between reading two of its counters: each value may be from after any event of this long
-   * @param earlierNs the kernel stamps an arrival when the device hands it over; where the agent is to wake in that very instant it may
-   * run, and ask, before the packet is queued: each value may be from before any event of this long
+   * @param earlierNs a timer interrupt of the guest is up to 256 ns late, as it is set by its distance from a clock that shows multiples of them (clockevents_program_event, kernel/time/clockevents.c):
+   * an agent that is awake by then may ask before what is due is done. Each value may be from before any event of this long
    * @param advance runs the queue's timers up to a time on its own clock
    */
   constructor(private readonly samples: QueueSamples, private readonly queue: QueueDiscipline, stateColumns: readonly string[], tolerances: Readonly<Record<string, number>>, private readonly originNs: number, private readonly laterNs: number, private readonly earlierNs: number, private readonly drops: () => number, private readonly advance: (nowNs: number) => void) {

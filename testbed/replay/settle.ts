@@ -58,7 +58,8 @@ export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise
     const bucket = map.queueOf(packet.flow, packet.forward ? 1 : 0);
     packet.flowHash = numbers[bucket < 0 ? map.flows : bucket]!;
   });
-  const replay = (more: Partial<ReplayRequest>, map = buckets): Promise<ReplayOutcome> => replayDecisions({ ...request, keys: keysOf(map), ...more });
+  let together: SetKeys | null = null;
+  const replay = (more: Partial<ReplayRequest>, map = buckets): Promise<ReplayOutcome> => replayDecisions({ ...request, keys: together ?? keysOf(map), ...more });
 
   let timerNs: number | null = null;
   const timer = how.timer?.(params) ?? null;
@@ -77,6 +78,10 @@ export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise
   }
   request = { ...request, phaseNs };
 
+  if (how.together !== undefined && !agrees(outcome)) {
+    together = await how.together(given);
+    if (together !== null) outcome = await replay({});
+  }
   if (buckets !== null && outcome.first !== null) {
     const settled = await settleBuckets(buckets, outcome, (map) => replay({ stopAtFirst: true }, map));
     if (settled !== null) {

@@ -15,7 +15,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { projectFile } from '../../kernel/project.js';
 import { selectKernel } from '../../kernel/select.js';
 import { readRunJson, type RunJson } from '../records/run-json.js';
-import { temporaryFolder } from './temporary.js';
+import { temporaryFolder } from './temporary-folder.js';
 
 export const program = projectFile('bin', 'testbed.cjs');
 

@@ -4,6 +4,7 @@
  */
 
 import { zBound } from '../replay/chance.js';
+import { formatCount } from '../report/format.js';
 import type { ValidatedCell } from './validation.js';
 
 export interface ChanceOfAll {
@@ -35,4 +36,4 @@ export function chanceOfAll(cells: readonly ValidatedCell[]): ChanceOfAll | null
 
 /** A sentence. */
 export const chanceText = ({ cells, happened, expected, z, furthestZ, bound, cellBound, agrees }: ChanceOfAll): string =>
-  `In the ${cells} cell${cells === 1 ? '' : 's'} where chance decides it dropped or marked ${happened} packets, where ${Math.round(expected)} are expected: z ${z.toFixed(1)}, ${agrees ? 'within' : 'beyond'} ${bound.toFixed(1)}; furthest in one cell ${furthestZ.toFixed(1)} of ${cellBound.toFixed(1)} (both bounds are passed by chance once in 1000 validations: two-sided normal, Bonferroni over the cells).`;
+  `In the ${cells} cell${cells === 1 ? '' : 's'} where chance decides the kernel dropped or marked ${formatCount(happened)} packets, where ${formatCount(expected)} are expected: z ${z.toFixed(1)}, ${agrees ? 'within' : 'beyond'} ${bound.toFixed(1)}; furthest in one cell ${furthestZ.toFixed(1)} of ${cellBound.toFixed(1)} (both bounds are passed by chance once in 1000 validations: two-sided normal, Bonferroni over the cells).`;

@@ -1,4 +1,4 @@
-/** When iperf3's tests end, and how long its writes are: the kernel engine's clients are told so, the simulator's do so. */
+/** What iperf3's clients are told, and what they do unasked: the kernel engine tells them so, the simulator's do so. */
 
 import type { PlanFlow } from '../plan/plan.js';
 
@@ -15,3 +15,8 @@ export const interruptedNs = ({ startNs, stopNs }: PlanFlow): number | null => (
 
 /** Its default length of a write and of a read over TCP, bytes (DEFAULT_TCP_BLKSIZE). */
 export const blockBytes = 128 * 1024;
+
+/** The rate a UDP client is told, bits/s of payload, which is what iperf3 counts. @param payload bytes of a datagram */
+export const payloadRateBps = ({ rateBps, packetBytes }: PlanFlow, payload: number): number => Math.round(((rateBps ?? 0) * payload) / (packetBytes ?? 1));
+/** How often a client with a rate looks whether it may send, ns (--pacing-timer, 1000 µs). */
+export const pacingTimerNs = 1e6;
