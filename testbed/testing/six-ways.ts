@@ -16,10 +16,12 @@ import { compareFromDisk } from '../compare/comparison.js';
 import { formatDifference, formatValue } from '../compare/wording.js';
 import { writeComparison } from '../compare/write.js';
 import { UserError } from '../errors.js';
+import { plainMistakes } from '../script.js';
 import { noEngine, PrivateEngine } from './private-engine.js';
 import { noSshd, PrivateSshd } from './private-sshd.js';
 import { temporaryFolder } from './temporary-folder.js';
 
+plainMistakes();
 const { values } = parseArgs({ options: { out: { type: 'string', default: path.join('results', 'runs', 'six-ways') }, page: { type: 'string', default: projectFile('docs', 'six-ways.md') } } });
 const file = projectFile('scenarios', 'six-ways', 'dumbbell.yaml');
 
