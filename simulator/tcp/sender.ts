@@ -12,7 +12,7 @@
  * ones have been SACKed, cwnd drops to ssthresh at once, and what is in flight during recovery is counted as in RFC 6675.
  */
 
-import { Actor } from '../events.js';
+import { Actor, type Process } from '../events.js';
 import type { Network } from '../network.js';
 import { kind, type Packet, type SmallQueueOwner } from '../packet.js';
 import { mix32 } from '../random.js';
@@ -91,7 +91,7 @@ class PacingTimer extends Actor {
   override fire(): void { this.sender.unthrottle(); }
 }
 
-export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
+export class TcpSender extends Actor implements Endpoint, SmallQueueOwner, Process {
   // Identity.
   readonly mss: number;
   private readonly headerBytes: number;
@@ -528,17 +528,34 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     }
   }
 
-  /** Sends what may be sent; room in the send buffer wakes the application (tcp_check_space), which writes on. */
+  /** Sends what may be sent; room in the send buffer wakes the application, which writes on when everything else of this instant has happened. */
   private push(): void {
     this.output(push.all);
-    while (this.written < this.total) {
-      if (this.inFlight < this.cwnd) this.expandBuffer();
-      const queued = this.queued();
-      if (this.sndbuf - queued < queued / 2) return;
+    if (this.written >= this.total) this.close();
+    else if (!this.woken && this.hasRoom()) {
+      this.woken = true;
+      this.network.events.wake(this);
+    }
+  }
+  private woken = false;
+
+  /** tcp_check_space */
+  private hasRoom(): boolean {
+    if (this.inFlight < this.cwnd) this.expandBuffer();
+    const queued = this.queued();
+    return this.sndbuf - queued >= queued / 2;
+  }
+
+  /** The application writes until the buffer is full; what it sends may make room at once. */
+  run(): void {
+    this.woken = false;
+    if (this.finished || this.actorId < 0) return;
+    this.clock();
+    while (this.written < this.total && this.hasRoom()) {
       this.write();
       this.output(push.all);
     }
-    this.close();
+    if (this.written >= this.total) this.close();
   }
 
   /** After the last byte: the FIN goes with the last segment if that still waits, and alone if it was sent (tcp_send_fin). */
