@@ -20,8 +20,8 @@ import { SampleJudge, type QueueSamples, type SamplesVerdict } from './samples.j
 const CE = 3;
 /** See SampleJudge. */
 const laterNs = 200_000;
-/** A reading of the virtual clock. */
-const earlierNs = 256;
+/** A reading of the virtual clock, ns. */
+export const clockStep = 256;
 /** Bits of a packet's fate. */
 const [WE_SENT, WE_DROPPED, WE_MARKED, KERNEL_SENT, KERNEL_MARKED] = [1, 2, 4, 8, 16] as const;
 /** Whole units of all that disciplines count time in: 64 ns, 1024 ns, pairs of jiffies. ns. */
@@ -52,14 +52,18 @@ export interface ReplayRequest {
   readonly startNs: number;
   readonly samples: QueueSamples | null;
   readonly tolerances: Readonly<Record<string, number>>;
+  /** Its timer goes off after the packets of its instant, not before. */
+  readonly timerLast: boolean;
   /** Departures (by number) at which ours is asked so many ns later than the record says: decisions within a clock step of their threshold. */
   readonly nudges: ReadonlyMap<number, number>;
+  /** Updates of a timer of ns, by number, at which the clock showed a step more than the timer was set to: its interrupt was that late, and the next is set from there. */
+  readonly lateReadings: ReadonlySet<number>;
   /** Decisions by chance that only later departures tell, by number (`ChanceOutcome.taken` counts them): those made as is less likely. */
   readonly otherwise: ReadonlySet<number>;
   /** ns of the run after which nothing is judged. */
   readonly untilNs: number;
-  /** Ends at the first disagreement. */
-  readonly stopAtFirst: boolean;
+  /** Ends at the first departure, or queue sample, that disagrees. */
+  readonly stopAtFirst: 'departure' | 'sample' | null;
 }
 
 export interface ReplayOutcome {
@@ -114,13 +118,19 @@ export async function replayDecisions(request: ReplayRequest): Promise<ReplayOut
     rateBps: request.rateBps,
   };
   const queue: QueueDiscipline = kind.create(request.params, context, originNs + request.startNs);
-  // A timer of jiffies goes off before any packet of its instant is sent or received (of TIMER_SOFTIRQ, NET_TX_SOFTIRQ and NET_RX_SOFTIRQ the lowest goes first,
-  // kernel/softirq.c), even a packet that another timer sent, which is stamped before it and queued after it.
+  // A timer of jiffies goes off before any packet of its instant is sent or received, even a packet that another timer sent, which is stamped before it and queued after it;
+  // one of ns after all of them: of TIMER_SOFTIRQ, NET_TX_SOFTIRQ, NET_RX_SOFTIRQ and HRTIMER_SOFTIRQ the lowest goes first (kernel/softirq.c).
+  let ticks = 0;
   const advance = (toNs: number): void => {
-    while (queue.timerNs <= toNs) queue.tick(queue.timerNs);
+    for (;;) {
+      const atNs = queue.timerNs + (request.lateReadings.has(ticks) ? clockStep : 0);
+      if (atNs > toNs) return;
+      ticks++;
+      queue.tick(atNs);
+    }
   };
   randomNumbers = 0; // those of its creation perturb hashes, which the keys allow for
-  const judge = request.samples === null ? null : new SampleJudge(request.samples, queue, kind.state, request.tolerances, originNs, laterNs, earlierNs, () => ourDrops, advance);
+  const judge = request.samples === null ? null : new SampleJudge(request.samples, queue, kind.state, request.tolerances, originNs, laterNs, clockStep, () => ourDrops, advance);
   const first = new FirstDisagreement(kind, queue, originNs, () => ourDrops, judge);
   const arrivals = new LastArrivals();
   let departures = 0, ownPackets = 0, differentDepartures = 0, differentMarks = 0, kernelMarks = 0, ourMarks = 0;
@@ -133,7 +143,7 @@ export async function replayDecisions(request: ReplayRequest): Promise<ReplayOut
       lastNs = tNs;
       judge?.before(tNs);
       const nowNs = tNs + originNs;
-      advance(nowNs);
+      advance(request.timerLast ? nowNs - 1 : nowNs);
       const [lo, hi, ecn] = [chunk.keyLo[i]!, chunk.keyHi[i]!, chunk.ecn[i]!];
       if (chunk.leaving[i] === 0) {
         const packet = packets.take();
@@ -184,7 +194,7 @@ export async function replayDecisions(request: ReplayRequest): Promise<ReplayOut
       }
       if (request.peeked) queue.peek(nowNs);
       departures++;
-      if (first.found !== null && request.stopAtFirst) break events;
+      if (request.stopAtFirst === 'departure' ? first.found !== null : request.stopAtFirst === 'sample' && judge?.differed === true) break events;
     }
   }
   const samples = judge?.finish(request.chance === null ? request.untilNs : Math.min(request.untilNs, lastNs)) ?? null;

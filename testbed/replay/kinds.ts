@@ -220,8 +220,7 @@ export const kinds: Readonly<Record<string, JudgedKind>> = {
   dualpi2: {
     method: 'judge', chance: { fifo: false, scale: 0.25 }, clock: nsClock, peeks: true,
     // A packet of the L4S queue can be marked twice, which `marks` counts and nothing else shows.
-    // When its timer goes off is known to some 100 ns, and every update adds that error to the probability.
-    tolerances: { marks: Infinity, prob: 1e-3, delay_c: clockSteps, delay_l: clockSteps, packets_in_c: 0, packets_in_l: 0, step_marks: 0, credit: 0, maxq: 0 },
+    tolerances: { marks: Infinity, prob: 0, delay_c: clockSteps, delay_l: clockSteps, packets_in_c: 0, packets_in_l: 0, step_marks: 0, credit: 0, maxq: 0 },
     timer: (params) => ({ periodNs: Number(params['tupdate'] ?? 16e6), firstNs: Number(params['tupdate'] ?? 16e6), column: 'prob', jiffies: false, rises: true }),
     refuse: (params) => (params['drop_enqueue'] === true ? 'drop_enqueue: a mark at arrival cannot be told from one of the step threshold' : null),
   },

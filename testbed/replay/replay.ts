@@ -38,6 +38,8 @@ export interface JudgedVerdict extends Judged {
   readonly from: EventSource['from'];
   /** Departures that agree only when the clock is read a step sooner or later. */
   readonly undecidable: number;
+  /** Updates of a timer of ns that the kernel's clock showed to be a step late. */
+  readonly lateReadings: number;
   /** Where run time 0 lies in the unit that the discipline counts time in, ns; null where no clock matters. */
   readonly phaseNs: number | null;
   /** When the discipline's timer went off first after run time 0, as found, ns; null where it has none. */

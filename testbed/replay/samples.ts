@@ -89,6 +89,8 @@ export class SampleJudge {
     return found === null ? null : Object.fromEntries(this.samples.columns.map((name, i) => [name, found![i]!]));
   }
 
+  get differed(): boolean { return this.first !== null; }
+
   /** Before the event at `tNs` is applied. */
   before(tNs: number): void {
     const { rows } = this.samples;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { ReplayOutcome } from './decisions.js';
-import { search } from './search.js';
+import { departuresReached, search } from './search.js';
 
 /** A kernel that makes each of ten decisions the unusual way where `kernel` says so; ours does at those it is told. */
 function replaying(kernel: readonly number[]): { readonly replay: (told: ReadonlySet<number>) => Promise<ReplayOutcome>; replays: number } {
@@ -21,28 +21,28 @@ function replaying(kernel: readonly number[]): { readonly replay: (told: Readonl
 const none: ReadonlySet<number> = new Set();
 const unbounded = { choices: Infinity, replays: Infinity };
 /** The decision before the one that disagrees, then that itself. */
-const candidates = function* ({ first: { after } }: { readonly first: { readonly after: number } }, chosen: ReadonlySet<number>): Iterable<ReadonlySet<number>> {
-  for (const at of [after - 1, after]) yield new Set([...chosen, at]);
+const candidates = function* ({ first }: ReplayOutcome, chosen: ReadonlySet<number>): Iterable<ReadonlySet<number>> {
+  for (const at of [first!.after - 1, first!.after]) yield new Set([...chosen, at]);
 };
 
 describe('search for what a record leaves open', () => {
   it('keeps one choice after the other until the replay agrees to its end', async () => {
     const kernel = replaying([2, 3, 8]);
-    const chosen = await search(await kernel.replay(none), none, unbounded, candidates, kernel.replay);
+    const chosen = await search(await kernel.replay(none), none, unbounded, departuresReached, candidates, kernel.replay);
     assert.deepEqual([...chosen!], [2, 3, 8]);
     assert.equal(kernel.replays, 7, 'one before, and two for each');
   });
 
   it('replays nothing where nothing disagrees', async () => {
     const kernel = replaying([]);
-    assert.equal(await search(await kernel.replay(none), none, unbounded, candidates, kernel.replay), none);
+    assert.equal(await search(await kernel.replay(none), none, unbounded, departuresReached, candidates, kernel.replay), none);
     assert.equal(kernel.replays, 1);
   });
 
   it('takes the first choice with which the replay goes on, not all that would', async () => {
     const kernel = replaying([2]);
     const tried: number[][] = [];
-    const chosen = await search(await kernel.replay(none), none, unbounded, ({ first: { after } }, told) => [[after], [after, after + 100]].map((more) => new Set([...told, ...more])), (told) => {
+    const chosen = await search(await kernel.replay(none), none, unbounded, departuresReached, ({ first }, told) => [[first!.after], [first!.after, first!.after + 100]].map((more) => new Set([...told, ...more])), (told) => {
       tried.push([...told]);
       return kernel.replay(told);
     });
@@ -52,9 +52,9 @@ describe('search for what a record leaves open', () => {
   it('finds nothing where no choice helps, or where it would take more choices or replays than the bound allows', async () => {
     const kernel = replaying([2, 3, 8]);
     const outcome = await kernel.replay(none);
-    assert.equal(await search(outcome, none, unbounded, ({ first: { after } }, told) => [new Set([...told, after - 1])], kernel.replay), null);
-    assert.equal(await search(outcome, none, { choices: 2, replays: Infinity }, candidates, kernel.replay), null);
-    assert.equal(await search(outcome, none, { choices: Infinity, replays: 5 }, candidates, kernel.replay), null);
-    assert.notEqual(await search(outcome, none, { choices: 3, replays: 6 }, candidates, kernel.replay), null);
+    assert.equal(await search(outcome, none, unbounded, departuresReached, ({ first }, told) => [new Set([...told, first!.after - 1])], kernel.replay), null);
+    assert.equal(await search(outcome, none, { choices: 2, replays: Infinity }, departuresReached, candidates, kernel.replay), null);
+    assert.equal(await search(outcome, none, { choices: Infinity, replays: 5 }, departuresReached, candidates, kernel.replay), null);
+    assert.notEqual(await search(outcome, none, { choices: 3, replays: 6 }, departuresReached, candidates, kernel.replay), null);
   });
 });

@@ -10,8 +10,8 @@ import { agrees, clockPeriodNs, differences, replayDecisions, type ReplayOutcome
 import { readSharing } from './hashes.js';
 import type { JudgedKind } from './kinds.js';
 import { findMatches } from './matches.js';
-import { search } from './search.js';
-import { apart, findTimer } from './timer.js';
+import { departuresReached, search } from './search.js';
+import { apart, findLateReadings, findTimer } from './timer.js';
 
 /** More than this many in a run, and not one in a hundred thousand, are no matter of clock steps. */
 const mostUndecidable = (departures: number): number => Math.max(3, departures / 1e5);
@@ -27,11 +27,12 @@ export interface Settled {
   readonly phaseNs: number | null;
   readonly timerNs: number | null;
   readonly undecidable: number;
+  readonly lateReadings: number;
   readonly sharing: Sharing | null;
   /** Why a difference may lie in what no record shows; null: it may not. */
   readonly secret: string | null;
 }
-export type Given = Omit<ReplayRequest, 'keys' | 'placed' | 'phaseNs' | 'startNs' | 'nudges' | 'otherwise' | 'stopAtFirst'>;
+export type Given = Omit<ReplayRequest, 'keys' | 'placed' | 'phaseNs' | 'startNs' | 'timerLast' | 'nudges' | 'lateReadings' | 'otherwise' | 'stopAtFirst'>;
 
 /** @returns a text: why it cannot be judged */
 export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise<Settled | string> {
@@ -53,7 +54,8 @@ export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise
     ({ keys: numbers, params } = room);
   }
   let phaseNs = (given.source.monotonicNs ?? 0) % clockPeriodNs;
-  let request: ReplayRequest = { ...given, params, keys: null, placed, phaseNs, startNs: -setUpNs, nudges: new Map(), otherwise: new Set(), stopAtFirst: false };
+  const timer = how.timer?.(params) ?? null;
+  let request: ReplayRequest = { ...given, params, keys: null, placed, phaseNs, startNs: -setUpNs, timerLast: timer?.jiffies === false, nudges: new Map(), lateReadings: new Set(), otherwise: new Set(), stopAtFirst: null };
   const keysOf = (map: Buckets | null): SetKeys | null => (map === null ? how.apart?.(plan, placed) ?? null : (packet) => {
     const bucket = map.queueOf(packet.flow, packet.forward ? 1 : 0);
     packet.flowHash = numbers[bucket < 0 ? map.flows : bucket]!;
@@ -62,7 +64,6 @@ export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise
   const replay = (more: Partial<ReplayRequest>, map = buckets): Promise<ReplayOutcome> => replayDecisions({ ...request, keys: together ?? keysOf(map), ...more });
 
   let timerNs: number | null = null;
-  const timer = how.timer?.(params) ?? null;
   if (timer !== null) {
     timerNs = await findTimer((firstNs, untilNs, tolerance) => replay({
       startNs: firstNs - timer.firstNs, untilNs, ...(tolerance === undefined ? {} : { tolerances: { ...given.tolerances, [timer.column!]: tolerance } }),
@@ -83,14 +84,14 @@ export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise
     if (together !== null) outcome = await replay({});
   }
   if (buckets !== null && outcome.first !== null) {
-    const settled = await settleBuckets(buckets, outcome, (map) => replay({ stopAtFirst: true }, map));
+    const settled = await settleBuckets(buckets, outcome, (map) => replay({ stopAtFirst: 'departure' }, map));
     if (settled !== null) {
       buckets = settled;
       outcome = await replay({});
     }
   }
   if (outcome.first !== null && (outcome.chance?.taken ?? 0) > 0) {
-    const otherwise = await findOtherwise((some) => replay({ otherwise: some, stopAtFirst: true }));
+    const otherwise = await findOtherwise((some) => replay({ otherwise: some, stopAtFirst: 'departure' }));
     if (otherwise !== null) {
       request = { ...request, otherwise };
       outcome = await replay({});
@@ -98,20 +99,28 @@ export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise
   }
   let undecidable = 0;
   if (how.clock?.stepNs !== undefined && outcome.first !== null) {
-    const nudges = await findNudges(outcome, how.clock.stepNs, (some) => replay({ nudges: some, stopAtFirst: true }));
+    const nudges = await findNudges(outcome, how.clock.stepNs, (some) => replay({ nudges: some, stopAtFirst: 'departure' }));
     if (nudges !== null) {
       request = { ...request, nudges };
       outcome = await replay({});
       undecidable = nudges.size;
     }
   }
-  return { outcome, phaseNs: how.clock === undefined ? null : phaseNs, timerNs, undecidable, sharing: placed ? await readSharing(given.source, (hash) => how.hashed!(hash, params), given.untilNs) : buckets, secret: how.secret?.(plan, params) ?? null };
+  let lateReadings = 0;
+  if (timer?.rises === true && outcome.samples?.first) {
+    const late = await findLateReadings(outcome, timerNs!, timer.periodNs, given.untilNs, (some) => replay({ lateReadings: some, stopAtFirst: 'sample' }));
+    if (late !== null) {
+      outcome = await replay({ lateReadings: late });
+      lateReadings = late.size;
+    }
+  }
+  return { outcome, phaseNs: how.clock === undefined ? null : phaseNs, timerNs, undecidable, lateReadings, sharing: placed ? await readSharing(given.source, (hash) => how.hashed!(hash, params), given.untilNs) : buckets, secret: how.secret?.(plan, params) ?? null };
 }
 
 /** Decisions of which the less likely is the kernel's, as only later departures show; null when that does not bring it to its end. */
 async function findOtherwise(replay: (otherwise: ReadonlySet<number>) => Promise<ReplayOutcome>): Promise<ReadonlySet<number> | null> {
   const none: ReadonlySet<number> = new Set();
-  return search(await replay(none), none, { choices: Infinity, replays: mostReplays }, function* (left, otherwise) {
+  return search(await replay(none), none, { choices: Infinity, replays: mostReplays }, departuresReached, function* (left, otherwise) {
     // The latest come first: what they did shows soonest. The decisions before the one that is changed keep their numbers.
     const last = left.chance!.taken - 1;
     for (let number = last; number >= Math.max(0, last - furthestBack); number--) {
@@ -122,8 +131,8 @@ async function findOtherwise(replay: (otherwise: ReadonlySet<number>) => Promise
 
 /** Departures at which ours is asked a clock step sooner or later; null when that does not bring it to the end. */
 function findNudges(outcome: ReplayOutcome, stepNs: number, replay: (nudges: ReadonlyMap<number, number>) => Promise<ReplayOutcome>): Promise<ReadonlyMap<number, number> | null> {
-  return search<ReadonlyMap<number, number>>(outcome, new Map(), { choices: mostUndecidable(outcome.departures), replays: Infinity }, function* ({ first: { after } }, nudges) {
-    for (const nudge of [stepNs, -stepNs]) yield new Map([...nudges, [after, nudge]]);
+  return search<ReadonlyMap<number, number>>(outcome, new Map(), { choices: mostUndecidable(outcome.departures), replays: Infinity }, departuresReached, function* ({ first }, nudges) {
+    for (const nudge of [stepNs, -stepNs]) yield new Map([...nudges, [first!.after, nudge]]);
   }, replay);
 }
 

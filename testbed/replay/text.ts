@@ -92,6 +92,7 @@ function remarksOn(result: ReplayResult, verdict: Verdict): string[] {
   if (verdict.from === 'packets.parquet') out.push(`${name}: from packets.parquet, as raw/ has no captures: the order of equal times is a guess`);
   if (own > 0) out.push(`${name}: ${own} packets left that were not seen to enter; they were left out`);
   for (const [tally, one] of tallies(verdict)) out.push(`${name}: by chance: ${count(Math.round(one.happened))} ${tallyWords[tally]} where ${count(Math.round(one.expected))} ± ${count(Math.round(zLimit * one.deviation))} are expected in ${count(Math.round(one.asked))} decisions`);
+  if (verdict.lateReadings > 0) out.push(`${name}: ${verdict.lateReadings} updates of its timer came a step of the clock late, as the probability in the samples shows`);
   if (verdict.buckets !== null) {
     const { from, queues, collisions, strangers, moves } = verdict.buckets;
     const shared = collisions.length === 0 ? '' : collisions.length > mostNamed ? `; ${collisions.length} of them shared` : `; shared: ${collisions.map((flows) => flows.join(' + ')).join('; ')}`;
