@@ -112,6 +112,8 @@ export interface QueueDiscipline {
   /** Next periodic update of its own (PIE's 15 ms), ns; Infinity when it has none. The caller calls `tick` at that time, before packet events of the same instant. */
   readonly timerNs: number;
   tick(nowNs: number): void;
+  /** The probability that `tick` would come to at that time (DualPI2): tells a replay when the kernel's timer went off. */
+  afterTick?(nowNs: number): number;
   /** State columns for queue records, in the order of the kind's `state`. */
   readState(into: Float64Array, nowNs: number): void;
 }

@@ -192,12 +192,20 @@ class DualPi2 extends Discipline {
     }
   }
 
-  /** calculate_probability() */
   override tick(nowNs: number): void {
+    this.prob = this.nextProb(nowNs);
+    this.lastDelay = this.delayAt(nowNs);
+    this.timerNs = nowNs + this.params.tupdateNs;
+  }
+  afterTick(nowNs: number): number {
+    return this.nextProb(nowNs) / 2 ** 32;
+  }
+
+  /** calculate_probability() */
+  private nextProb(nowNs: number): number {
     const { params } = this;
-    const delay = Math.max(this.delayOf(this.classic, nowNs), this.delayOf(this.lowLatency, nowNs));
+    const delay = this.delayAt(nowNs);
     const delta = (delay - params.targetNs) * params.alpha + (delay - this.lastDelay) * params.beta;
-    this.lastDelay = delay;
     const old = this.prob;
     let prob: number;
     if (delta > 0) {
@@ -207,8 +215,12 @@ class DualPi2 extends Discipline {
       const lower = Math.floor(-delta / 64) % 2 ** 32;
       prob = old >= lower ? old - lower : 0;
     }
-    this.prob = params.dropOverload ? prob : Math.min(prob, Math.floor(MAX_PROB / params.coupling));
-    this.timerNs = nowNs + params.tupdateNs;
+    return params.dropOverload ? prob : Math.min(prob, Math.floor(MAX_PROB / params.coupling));
+  }
+
+  /** Of the packet at the head of either queue, the longer. */
+  private delayAt(nowNs: number): number {
+    return Math.max(this.delayOf(this.classic, nowNs), this.delayOf(this.lowLatency, nowNs));
   }
 
   private delayOf(queue: PacketFifo, nowNs: number): number {

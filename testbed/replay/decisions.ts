@@ -15,6 +15,7 @@ import { FirstDisagreement, seenOf, type Disagreement, type PacketSeen } from '.
 import type { EventSource } from './events.js';
 import type { KernelFates } from './fates.js';
 import { Fates, ReplayPackets, type ReplayPacket } from './packet.js';
+import { Slips } from './slips.js';
 import { SampleJudge, type QueueSamples, type SamplesVerdict } from './samples.js';
 
 const CE = 3;
@@ -54,6 +55,8 @@ export interface ReplayRequest {
   readonly nudges: ReadonlyMap<number, number>;
   /** Updates of the timer, by number, that come only after so many events at or after their time: the kernel's interrupts are now and then late. Negative: before the events of the same instant (`earlierNs`). */
   readonly lateTicks: ReadonlyMap<number, number>;
+  /** Column of the samples that shows when each update of the timer came, and so when the next is due; null: it comes every period (slips.ts). */
+  readonly slips: string | null;
   /** Decisions by chance that only later departures tell, by number (`ChanceOutcome.taken` counts them): those made as is less likely. */
   readonly otherwise: ReadonlySet<number>;
   /** ns of the run after which nothing is judged. */
@@ -115,14 +118,17 @@ export async function replayDecisions(request: ReplayRequest): Promise<ReplayOut
   };
   const queue: QueueDiscipline = kind.create(request.params, context, originNs + request.startNs);
   let ticks = 0, eventsSinceDue = 0, due = -1;
+  const slips = request.slips === null || request.samples === null ? null : new Slips(queue, request.samples, request.slips, originNs);
   const advance = (toNs: number): void => {
     for (;;) {
       const late = request.lateTicks.get(ticks) ?? 0;
       if (queue.timerNs - (late < 0 ? earlierNs : 0) > toNs) return;
       if (due !== ticks) [due, eventsSinceDue] = [ticks, 0];
       if (eventsSinceDue < late) return;
+      const tickNs = slips === null ? queue.timerNs : slips.next(toNs);
+      if (tickNs === null) return;
       ticks++;
-      queue.tick(queue.timerNs);
+      queue.tick(tickNs);
     }
   };
   randomNumbers = 0; // those of its creation perturb hashes, which the keys allow for

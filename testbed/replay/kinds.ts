@@ -50,7 +50,7 @@ export interface Timer {
   readonly firstNs: number;
   /** Column of the samples that changes with each update; null: none. */
   readonly column: string | null;
-  /** The column is larger the later an update comes, and so finely that it shows when it came. */
+  /** The column is larger the later an update comes, and so finely that it shows when it came; each is set from when the one before came (slips.ts). */
   readonly rises?: true;
   /** It counts jiffies. */
   readonly jiffies: boolean;
@@ -200,7 +200,8 @@ export const kinds: Readonly<Record<string, JudgedKind>> = {
   },
   choke: {
     method: 'judge', chance: { fifo: false, scale: 1 }, apart: byNumber((number) => number),
-    tolerances: { early: 0, pdrop: 0, matched: 0 }, matchesNs: 1e6,
+    // A packet that was marked may be taken out of the queue later, which `marks` counts and nothing else shows.
+    tolerances: { marks: Infinity, early: 0, pdrop: 0, matched: 0 }, matchesNs: 1e6,
   },
   pie: {
     method: 'judge', chance: { fifo: true, scale: 0.25 }, peeks: true,
@@ -220,7 +221,7 @@ export const kinds: Readonly<Record<string, JudgedKind>> = {
   dualpi2: {
     method: 'judge', chance: { fifo: false, scale: 0.25 }, clock: nsClock, peeks: true,
     // A packet of the L4S queue can be marked twice, which `marks` counts and nothing else shows.
-    // When its timer goes off is known to some 100 ns, and every update adds that error to the probability.
+    // An update that does not show, as the probability stays 0, may have come with another packet at the head: the next shows the difference.
     tolerances: { marks: Infinity, prob: 1e-3, delay_c: clockSteps, delay_l: clockSteps, packets_in_c: 0, packets_in_l: 0, step_marks: 0, credit: 0, maxq: 0 },
     timer: (params) => ({ periodNs: Number(params['tupdate'] ?? 16e6), firstNs: Number(params['tupdate'] ?? 16e6), column: 'prob', jiffies: false, rises: true }),
     refuse: (params) => (params['drop_enqueue'] === true ? 'drop_enqueue: a mark at arrival cannot be told from one of the step threshold' : null),

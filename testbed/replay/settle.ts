@@ -31,7 +31,7 @@ export interface Settled {
   /** Why a difference may lie in what no record shows; null: it may not. */
   readonly secret: string | null;
 }
-export type Given = Omit<ReplayRequest, 'keys' | 'placed' | 'phaseNs' | 'startNs' | 'nudges' | 'lateTicks' | 'otherwise' | 'stopAtFirst'>;
+export type Given = Omit<ReplayRequest, 'keys' | 'placed' | 'phaseNs' | 'startNs' | 'nudges' | 'lateTicks' | 'otherwise' | 'slips' | 'stopAtFirst'>;
 
 /** @returns a text: why it cannot be judged */
 export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise<Settled | string> {
@@ -52,7 +52,7 @@ export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise
     if (room === null) return `${buckets.flows} flows: more than can be given queues of their own`;
     ({ keys: numbers, params } = room);
   }
-  let request: ReplayRequest = { ...given, params, keys: null, placed, phaseNs: 0, startNs: -setUpNs, nudges: new Map(), lateTicks: new Map(), otherwise: new Set(), stopAtFirst: false };
+  let request: ReplayRequest = { ...given, params, keys: null, placed, phaseNs: 0, startNs: -setUpNs, nudges: new Map(), lateTicks: new Map(), otherwise: new Set(), slips: null, stopAtFirst: false };
   const keysOf = (map: Buckets | null): SetKeys | null => (map === null ? how.apart?.(plan, placed) ?? null : (packet) => {
     const bucket = map.queueOf(packet.flow, packet.forward ? 1 : 0);
     packet.flowHash = numbers[bucket < 0 ? map.flows : bucket]!;
@@ -67,7 +67,7 @@ export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise
       startNs: firstNs - timer.firstNs, untilNs, ...(tolerance === undefined ? {} : { tolerances: { ...given.tolerances, [timer.column!]: tolerance } }),
     }), timer, given);
     if (timerNs === null) return 'the samples do not show when its timer goes off; sample more often (collect: { queue: 1ms })';
-    request = { ...request, startNs: timerNs - timer.firstNs };
+    request = { ...request, startNs: timerNs - timer.firstNs, slips: timer.rises === true ? timer.column : null };
   }
   let outcome = await replay({});
   let phaseNs = 0;

@@ -19,6 +19,8 @@ const instantNs = 2_000, justAfterNs = 600;
 const furthestTicks = 40, mostHiddenTicks = 8;
 /** By how much a probability differs for 256 ns of the delay that one update saw, some times over. */
 const finest = 1e-5;
+/** And for a part of a packet's time. */
+const coarse = 1e-3;
 /** Traffic that a candidate is tried with, ns. */
 const triedNs = 3e9;
 
@@ -85,7 +87,8 @@ async function bracketed(replay: Replay, timer: Timer, { samples, rateBps }: Rec
   if (low >= high) return null;
   const back = Math.ceil((low - begin) / periodNs) * periodNs;
   const step = Math.max(clockStep, (1514 * 8e9) / (rateBps ?? 1e9) / 4);
-  if (timer.rises) return risen(replay, name!, low - back, high - back, step, begin + triedNs / 5);
+  // Set again from the clock as it is read, so it stands on one of its steps; a step too early is made up for (slips.ts).
+  if (timer.rises) return Math.floor(await risen(replay, name!, low - back, high - back, step, begin + triedNs / 5) / clockStep - 1) * clockStep;
   let best = NaN, least = Infinity;
   // From 512 ns before the latest it can have been: a sample is seldom asked for later than that after its time.
   for (let candidate = high - 2 * clockStep; candidate > low; candidate -= step) {
@@ -105,7 +108,7 @@ async function risen(replay: Replay, column: string, low: number, high: number, 
   const differing = async (firstNs: number, tolerance?: number): Promise<number> => (await replay(Math.round(firstNs), untilNs, tolerance)).samples?.different ?? 0;
   let least = Infinity, candidates: number[] = [];
   for (let at = low + step / 2; at < high; at += step) {
-    const now = await differing(at);
+    const now = await differing(at, coarse);
     if (now < least) [least, candidates] = [now, []];
     if (now === least) candidates.push(at);
   }
