@@ -187,7 +187,7 @@ export const kinds: Readonly<Record<string, JudgedKind>> = {
   },
   drr: { method: 'judge', tolerances: {}, shared: scaled(1024, 64), peeks: true },
   fq: {
-    method: 'judge', tolerances: { flows_plimit: 0 }, shared: fqKeys, hashed: (hash, params) => hash & Number(params['orphan_mask'] ?? 1023), clock: oddJiffyClock, peeks: true,
+    method: 'judge', tolerances: { flows_plimit: 0, gc_flows: 0 }, shared: fqKeys, hashed: (hash, params) => hash & Number(params['orphan_mask'] ?? 1023), clock: oddJiffyClock, peeks: true,
   },
   hhf: {
     method: 'judge', tolerances: { drop_overlimit: 0, hh_overlimit: 0, hh_tot_count: 0, hh_cur_count: 0 }, clock: jiffyClock, peeks: true,
