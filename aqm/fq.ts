@@ -12,7 +12,7 @@
  *   TCP socket and have a flow of their own by their whole key; UDP sockets do not, and nothing here has SO_MAX_PACING_RATE.
  * - Packets of a flow with departure times out of order (an ACK of a sender with data under way) are sorted in; of
  *   equal times Linux may prefer the other one.
- * - Idle flows are kept; Linux may forget one after 3 s, which then starts again with `initial_quantum`.
+ * - Of idle flows that a lookup forgets (fq-roots.ts), sockets' are kept: which tree theirs are in depends on their addresses.
  */
 
 import { fq as qdisc } from '../testbed/qdiscs/fq.js';
@@ -21,6 +21,7 @@ import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { setCe } from './ecn.js';
 import { FlowList, type ListedFlow } from './flow-list.js';
+import { FqRoots } from './fq-roots.js';
 import { jiffiesNs, oddJiffiesNs, timeoutNs } from './jiffies.js';
 import { PacketFifo } from './packet-fifo.js';
 import { flag, number, type Params } from './params.js';
@@ -30,6 +31,10 @@ const BANDS = 3;
 /** Bytes a band may send a round: 9 : 3 : 1. */
 const BAND_QUANTUM = [9 << 16, 3 << 16, 1 << 16] as const;
 const FAST_PATH_PACKETS = 8;
+/** FQ_GC_AGE */
+const FORGOTTEN_AFTER_NS = 3e9;
+/** Keys of sockets' flows are above those of forwarded packets. */
+const SOCKETS = 2 ** 32;
 
 /** skb->tstamp or the time of arrival: fq_skb_cb(skb)->time_to_send */
 const timeToSend = (packet: QueuedPacket): number => (packet.edtNs > 0 ? packet.edtNs : packet.enqueueNs);
@@ -169,6 +174,7 @@ function settingsOf(params: Params, context: AqmContext): FqSettings {
 class Fq extends Discipline {
   /** By masked flow key, and by key + 2^32 for sockets; filled as flows appear. */
   private readonly flows = new Map<number, Flow>();
+  private readonly roots: FqRoots;
   private readonly fastPath = new PacketFifo();
   private readonly bands = BAND_QUANTUM.map((bytes) => new Band(bytes));
   private readonly delayed = new Delayed();
@@ -179,9 +185,12 @@ class Fq extends Discipline {
   private flowsPlimit = 0;
   private horizonDrops = 0;
   private horizonCaps = 0;
+  private forgotten = 0;
 
-  constructor(context: AqmContext, private settings: FqSettings) {
+  /** @param buckets trees of flows */
+  constructor(context: AqmContext, private settings: FqSettings, buckets: number) {
     super(context);
+    this.roots = new FqRoots(buckets);
   }
 
   override change(params: Params, nowNs: number): void {
@@ -211,11 +220,13 @@ class Fq extends Discipline {
     if (this.mayPass(packet, nowNs)) {
       this.fastPath.push(packet);
     } else {
-      const key = packet.edtNs > 0 ? (packet.flowHash >>> 0) + 2 ** 32 : (packet.flowHash & settings.orphanMask) >>> 0;
+      const key = packet.edtNs > 0 ? (packet.flowHash >>> 0) + SOCKETS : (packet.flowHash & settings.orphanMask) >>> 0;
+      if (key < SOCKETS) this.forgetIdle(key, nowNs);
       let flow = this.flows.get(key);
       if (flow === undefined) {
         flow = new Flow(settings.initialQuantum, oddJiffiesNs(nowNs));
         this.flows.set(key, flow);
+        if (key < SOCKETS) this.roots.add(key);
       }
       if (flow.packets >= settings.flowLimit) {
         this.flowsPlimit++;
@@ -234,6 +245,17 @@ class Fq extends Discipline {
     }
     this.backlogPackets++;
     this.backlogBytes += packet.size;
+  }
+
+  /** fq_gc() */
+  private forgetIdle(key: number, nowNs: number): void {
+    for (const other of this.roots.forget(key, (one) => {
+      const flow = this.flows.get(one)!;
+      return !flow.listed && !flow.throttled && jiffiesNs(nowNs) > flow.emptiedNs + FORGOTTEN_AFTER_NS;
+    })) {
+      this.flows.delete(other);
+      this.forgotten++;
+    }
   }
 
   /** fq_fastpath_check() */
@@ -349,7 +371,7 @@ class Fq extends Discipline {
     into[4] = this.flowsPlimit;
     into[5] = this.horizonDrops;
     into[6] = this.horizonCaps;
-    into[7] = 0;
+    into[7] = this.forgotten;
   }
 }
 
@@ -357,5 +379,5 @@ export const fq: AqmKind = {
   kind: 'fq',
   schema: qdisc.schema,
   state: qdisc.state,
-  create: (params, context) => new Fq(context, settingsOf(params, context)),
+  create: (params, context) => new Fq(context, settingsOf(params, context), number(params, 'buckets', 1024)),
 };

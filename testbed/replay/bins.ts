@@ -1,7 +1,7 @@
 /**
  * Which flows share SFB's bins: it hashes flows with a secret of its own, so in each of its 8 levels some of them are in one of 16 bins. What a bin that some flows
  * share would hold, and BLUE's probability there, follow from the record alone. The kernel's samples show the longest bin, the largest probability
- * and the mean of all: a set of flows that would have made more than the largest shares no bin, and in how many levels each of the others does is what
+ * and the mean of all: a set of flows that would have made more than the largest shares no bin, one without which none would be as long as the longest does, and in how many levels each of the others does is what
  * comes closest to the mean at all samples, in whole numbers. Which levels those are makes no difference.
  */
 
@@ -15,11 +15,13 @@ import type { QueueSamples } from './samples.js';
 const LEVELS = 8, BINS = 16, MAX_PROB = 0xffff;
 /** Flows told apart, sets of them that are looked at, samples. */
 const mostFlows = 15, mostSets = 400, mostSamples = 3000;
-/** Samples at which a set may exceed the largest: their values may be of different moments. */
-const fewSamples = 5;
+/** Part of the samples at which a set may exceed the largest: their values may be of different moments. */
+const fewSamples = 0.01;
+/** Of a probability, two increments of the default: the same. */
+const fewUnits = 66;
 
-/** Errors of a sample count for no more than this, one after the other; and by how much a sample may be off on average, as the mean is rounded down (1/3). */
-const firstMost = [100, 25, 1000, 4], lastMost = 4, goodFit = 0.5;
+/** Errors of a sample count for no more than this in the end; and by how much a sample may be off on average, as the mean is rounded down (1/3). */
+const lastMost = 4, goodFit = 0.5;
 
 /** Flows by number that may share a bin, and what it would hold at the samples. */
 interface Shared { readonly flows: readonly number[]; readonly qlen: Float64Array; readonly prob: Float64Array }
@@ -38,15 +40,12 @@ export async function findBins(source: EventSource, samples: QueueSamples, fates
   for (let size = 1, candidates = Array.from({ length: count }, (_, flow) => [flow]); candidates.length > 0 && size <= count; size++) {
     if (kept.length + candidates.length > mostSets) return null;
     const found = await trace(source, fates, numbers, candidates, params, rows, untilNs);
-    const possible = found.filter(({ qlen, prob }) => {
-      let above = 0;
-      for (let i = 0; i < rows.length; i++) if (qlen[i]! > rows[i]![longestAt]! || prob[i]! > Math.round(rows[i]![largestAt]! * MAX_PROB)) above++;
-      return size === 1 || above <= fewSamples;
-    });
-    kept.push(...possible);
-    const known = new Set(possible.map(({ flows }) => flows.join()));
-    // All of its parts must be possible.
-    candidates = possible.flatMap(({ flows }) => Array.from({ length: count }, (_, flow) => flow).filter((flow) => flow > flows.at(-1)!).map((flow) => [...flows, flow]))
+    const exceeds = (values: Float64Array, column: number, scale: number, slack: number): boolean => size > 1 && rows.filter((row, i) => values[i]! > Math.round(row[column]! * scale) + slack).length > fewSamples * rows.length;
+    const fitting = found.filter(({ qlen }) => !exceeds(qlen, longestAt, 1, 0));
+    kept.push(...fitting.filter(({ prob }) => !exceeds(prob, largestAt, MAX_PROB, fewUnits)));
+    const known = new Set(fitting.map(({ flows }) => flows.join()));
+    // All of its parts must fit as to length; the probability of a part may be larger, as its bin is less often empty.
+    candidates = fitting.flatMap(({ flows }) => Array.from({ length: count }, (_, flow) => flow).filter((flow) => flow > flows.at(-1)!).map((flow) => [...flows, flow]))
       .filter((flows) => flows.every((_, without) => known.has(flows.filter((__, i) => i !== without).join())));
   }
   const levels = solve(kept, count, rows.map((row) => ({ longest: row[longestAt]!, largest: Math.round(row[largestAt]! * MAX_PROB), sum: (Math.round(row[meanAt]! * MAX_PROB) + 0.5) * LEVELS * BINS })));
@@ -121,7 +120,9 @@ function solve(sets: readonly Shared[], flows: number, shown: readonly Shown[]):
     }
     for (let i = 0; i < sum.length; i++) sum[i]! += by * gain[set]![i]!;
   };
-  const possible = (): boolean => levels.every((n) => n >= 0);
+  const shares = sets.map((_, set) => set).filter((set) => set >= flows);
+  const least1 = needed(sets, shown);
+  const possible = (): boolean => levels.every((n, set) => n >= (set >= flows && least1.has(set) ? 1 : 0));
   /** Squares of errors in parts of what the samples leave open, none counted for more than `most`. */
   const cost = (most: number): number => {
     let total = 0;
@@ -138,7 +139,6 @@ function solve(sets: readonly Shared[], flows: number, shown: readonly Shown[]):
     }
     return total;
   };
-  const shares = sets.map((_, set) => set).filter((set) => set >= flows);
   const steps = shares.flatMap((set) => [[set, 1], [set, -1]] as const);
   const single = steps.map((step) => [step]), pairs = steps.flatMap((one) => steps.filter(([other]) => other > one[0]).map((other) => [one, other]));
   const descend = (most: number): number => {
@@ -157,18 +157,59 @@ function solve(sets: readonly Shared[], flows: number, shown: readonly Shown[]):
       for (const [set, by] of best) change(set, by);
     }
   };
-  let least = Infinity, found: readonly number[] = [];
-  // First where large errors count, which leads close to it; then where the few samples that are of another moment do not.
-  for (const most of firstMost) {
+  const reset = (to: readonly number[]): void => {
     for (let set = 0; set < sets.length; set++) levels[set] = set < flows ? LEVELS : 0;
     left.splice(0, flows, ...levels.slice(0, flows));
     for (let i = 0; i < sum.length; i++) sum[i] = LEVELS * alone.reduce((total, { prob }) => total + prob[i]!, 0);
+    for (const [i, set] of shares.entries()) change(set, to[i]!);
+  };
+  reset(shares.map(() => 0));
+  const lowest = shares.map((set) => (least1.has(set) ? 1 : 0));
+  const start = wholeNumbers(shares.map((set) => gain[set]!), lowest, Float64Array.from(shown, ({ sum: wanted }, i) => wanted - sum[i]!));
+  let least = Infinity, found: readonly number[] = [];
+  // First where large errors count, which leads close to it; then where the few samples that are of another moment do not.
+  for (const [from, most] of [[lowest, 100], [start, 100], [lowest, 25], [start, lastMost]] as const) {
+    reset(from);
+    if (!possible()) continue;
     descend(most);
     const now = descend(lastMost);
     if (now < least) [least, found] = [now, [...levels]];
     if (least <= goodFit * shown.length) break;
   }
   return found;
+}
+
+/** Sets without which no bin would be as long as the longest, at more than a few samples. */
+function needed(sets: readonly Shared[], shown: readonly Shown[]): ReadonlySet<number> {
+  const alone = sets.map(() => 0);
+  for (const [i, { longest }] of shown.entries()) {
+    const which = sets.flatMap(({ qlen }, set) => (qlen[i] === longest ? [set] : []));
+    if (which.length === 1) alone[which[0]!]!++;
+  }
+  return new Set(alone.flatMap((count, set) => (count > fewSamples * shown.length ? [set] : [])));
+}
+
+/**
+ * How many times each column goes into `wanted`, not below the lowest it can be, by least squares in which what is far off counts ever less; rounded.
+ * Coordinate by coordinate: the problem is convex.
+ */
+function wholeNumbers(columns: readonly Float64Array[], lowest: readonly number[], wanted: Float64Array): readonly number[] {
+  const x = columns.map(() => 0);
+  const error = wanted.slice();
+  for (let round = 0; round < 12; round++) {
+    const weight = error.map((one) => (round === 0 ? 1 : 1 / (1 + (one / (LEVELS * BINS / 2)) ** 2)));
+    const norms = columns.map((column) => column.reduce((total, one, i) => total + weight[i]! * one * one, 0));
+    for (let sweep = 0; sweep < 40; sweep++) {
+      for (const [k, column] of columns.entries()) {
+        if (norms[k] === 0) continue;
+        const step = column.reduce((total, one, i) => total + weight[i]! * one * error[i]!, 0) / norms[k]!;
+        const next = Math.min(LEVELS, Math.max(lowest[k]!, x[k]! + step)), by = next - x[k]!;
+        x[k] = next;
+        for (let i = 0; i < error.length; i++) error[i]! -= by * column[i]!;
+      }
+    }
+  }
+  return x.map(Math.round);
 }
 
 /** A bin for each flow at each level, so that each set has one together in as many levels as it is to; null: not found. */

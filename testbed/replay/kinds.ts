@@ -187,7 +187,7 @@ export const kinds: Readonly<Record<string, JudgedKind>> = {
   },
   drr: { method: 'judge', tolerances: {}, shared: scaled(1024, 64), peeks: true },
   fq: {
-    method: 'judge', tolerances: { flows_plimit: 0 }, shared: fqKeys, hashed: (hash, params) => hash & Number(params['orphan_mask'] ?? 1023), clock: oddJiffyClock, peeks: true,
+    method: 'judge', tolerances: { flows_plimit: 0, gc_flows: 0 }, shared: fqKeys, hashed: (hash, params) => hash & Number(params['orphan_mask'] ?? 1023), clock: oddJiffyClock, peeks: true,
   },
   hhf: {
     method: 'judge', tolerances: { drop_overlimit: 0, hh_overlimit: 0, hh_tot_count: 0, hh_cur_count: 0 }, clock: jiffyClock, peeks: true,
@@ -200,7 +200,8 @@ export const kinds: Readonly<Record<string, JudgedKind>> = {
   },
   choke: {
     method: 'judge', chance: { fifo: false, scale: 1 }, apart: byNumber((number) => number),
-    tolerances: { early: 0, pdrop: 0, matched: 0 }, matchesNs: 1e6,
+    // A packet that was marked may be taken out of the queue later, which `marks` counts and nothing else shows.
+    tolerances: { marks: Infinity, early: 0, pdrop: 0, matched: 0 }, matchesNs: 1e6,
   },
   pie: {
     method: 'judge', chance: { fifo: true, scale: 0.25 }, peeks: true,

@@ -191,16 +191,41 @@ describe('testbed replay', function () {
     assert.ok(asked > 100 && happened > 3 && expected > 3, JSON.stringify(guessed.outcome.chance));
   });
 
-  it('agrees in CAKE where four flows of one host share a quantum: rounds that do not show are settled by later departures', async () => {
+  it('agrees in CAKE where four flows of one host share a quantum, if rounds that do not show are settled by later departures, and else is not judged', async () => {
     const traffic = '{ bulk: { kind: bulk, from: S[0], to: D[0], flows: 4, rtt: 40ms, cc: cubic, tool: builtin } }';
-    const file = place.write('shared.yaml', dumbbellText({ rate: '60mbit', traffic, queue: '{ kind: cake, bandwidth: 40mbit }', measure: '{ warmup: 500ms, duration: 4s }' }));
-    // Of seeds 1 to 14 five show each round in what follows, this one among them.
-    const ended = await place.testbed(['run', file, '--machine', 'uml', '--seed', '2', '--no-report', '--out', place.path('shared')], { boundMs: 280_000 });
+    const file = place.write('shared.yaml', dumbbellText({ rate: '60mbit', traffic, queue: '{ kind: cake, bandwidth: 40mbit }', measure: '{ warmup: 500ms, duration: 4s }', more: 'seeds: [1, 2, 3, 4]' }));
+    const ended = await place.testbed(['run', file, '--machine', 'uml', '--no-report', '--out', place.path('shared')], { boundMs: 280_000 });
     assert.equal(ended.code, 0, ended.stderr);
-    const verdict = verdictOf(await replayRun(place.run('shared')), 'cake');
-    assert.equal(verdict.verdict, 'agree', JSON.stringify(verdict));
-    const { turns } = verdict.outcome.chance!.tallies;
-    assert.ok(verdict.outcome.departures > 10_000 && turns!.asked > 100 && turns!.happened > 30, JSON.stringify(turns));
+    const verdicts = (await Promise.all(findRuns(place.path('shared'))[0]!.runs.map(async ({ dir }) => (await replayRun(dir)).verdicts))).flat();
+    assert.equal(verdicts.length, 4);
+    assert.ok(verdicts.every(({ verdict }) => verdict !== 'disagree'), JSON.stringify(verdicts));
+    const agreeing = verdicts.filter((verdict) => verdict.verdict === 'agree');
+    assert.ok(agreeing.length > 0, JSON.stringify(verdicts));
+    for (const verdict of agreeing) {
+      assert.ok(verdict.verdict !== 'not judged');
+      const { outcome } = verdict;
+      const { turns } = outcome.chance!.tallies;
+      assert.ok(outcome.departures > 10_000 && turns!.asked > 100 && turns!.happened > 30, JSON.stringify(turns));
+    }
+  });
+
+  it('agrees in every decision and sample of CHOKe and SFB with several flows, though no packet tells which CHOKe took out of its queue nor which flows share SFB\'s bins', async () => {
+    const traffic = '{ reno: { kind: bulk, from: "S[0..2]", to: "D[0..2]", rtt: "uniform(10ms, 40ms)", cc: reno, tool: builtin }, cubic: { kind: bulk, from: "S[3..5]", to: "D[3..5]", rtt: "uniform(10ms, 40ms)", cc: cubic, tool: builtin, ecn: true } }';
+    const file = place.write('several.yaml', dumbbellText({ pairs: 6, traffic, measure: '{ warmup: 500ms, duration: 7s }', more: 'vary: { queue: [{ kind: choke, min: 10p, max: 50p, limit: 100p }, { kind: sfb, limit: 100p, max: 20p }] }\ntcp: { sysctls: { net.ipv4.tcp_ecn_fallback: 0 } }\ncollect: { queue: 1ms }' }));
+    const ended = await place.testbed(['run', file, '--machine', 'uml', '--no-report', '--out', place.path('several')], { boundMs: 280_000 });
+    assert.equal(ended.code, 0, ended.stderr);
+    const dirs = new Map(findRuns(place.path('several'))[0]!.runs.map(({ dir, run }) => [run!.varied['queue']!.replace(/\(.*/, ''), dir]));
+    for (const kind of ['choke', 'sfb']) {
+      const result = await replayRun(dirs.get(kind)!);
+      const verdict = verdictOf(result, kind);
+      assert.equal(verdict.verdict, 'agree', JSON.stringify(verdict));
+      const { departures, samples, chance } = verdict.outcome;
+      assert.ok(departures > 8000 && samples!.samples > 7000 && samples!.different === 0, JSON.stringify(verdict.outcome));
+      assert.ok((kind === 'choke' ? chance!.tallies.matches : chance!.tallies.signals)!.happened > 20, JSON.stringify(chance));
+    }
+    for (const { name, kind, aqms } of brokenAqms.filter((one) => one.kind === 'choke' || one.kind === 'sfb')) {
+      assert.notEqual((await replayRun(dirs.get(kind)!, { aqms, keep: false })).exitCode, 0, name);
+    }
   });
 
   it('agrees with CAKE out of memory: bytes that Linux counts a packet, the queue it drops from, BLUE', async () => {
