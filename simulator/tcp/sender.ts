@@ -6,7 +6,7 @@
  *
  * Differences from Linux: sequence numbers count segments of one MSS (what is sent is never re-segmented or merged; only the
  * last segment may be short; what is not sent yet lies in buffers as the kernel's, tcp_sendmsg); the application writes whenever the send buffer lets it, whole segments at a time; no reneging, urgent data, MTU probing,
- * fast open, idle restart (the application never pauses) or PSH every half window.
+ * fast open or idle restart (the application never pauses); PSH every half window is counted without regard to where writes end.
  *
  * `model: classic` (see `TcpModel`) turns off RACK, TLP, PRR, F-RTO, undo, limited transmit, TSO, TSQ and the receive window: a segment is lost when three later
  * ones have been SACKed, cwnd drops to ssthresh at once, and what is in flight during recovery is counted as in RFC 6675.
