@@ -18,22 +18,22 @@ const goOn = process.argv.includes('--go-on');
 const kernelVersion = '6.12';
 const started = Date.now();
 
-/** Commands that runs and kernel builds use; packages.json says which package brings each. */
-const commands = ['ip', 'tc', 'iperf3', 'ping', 'mount', 'setpriv', 'nsenter', 'unshare', 'gcc', 'make', 'flex', 'bison', 'bc', 'xz'];
-
-/** What only tests run: tools and servers that ours must get on with, and ethtool, which meddles with what is checked. */
-const testCommands = process.argv.includes('--tests') ? ['ethtool', 'flent', 'irtt', 'fping', 'tshark', 'victoria-metrics', 'influxd', 'sshd', 'dockerd', 'podman'] : [];
+/** The commands our code starts, the packages that bring them and who needs them: testbed/doctor/packages.ts says how to read it. */
+const table = JSON.parse(readFileSync(at('testbed', 'doctor', 'packages.json'), 'utf8'));
+const tests = process.argv.includes('--tests');
+const named = (holds) => Object.keys(table).filter((name) => holds(table[name]));
+const forRuns = ({ needed }) => needed === 'always' || needed === 'usually';
+const commands = named(forRuns);
+/** What only tests run: tools and servers that ours must get on with, and those that meddle with what is checked. */
+const testCommands = tests ? named((entry) => entry.tests === true && !forRuns(entry)) : [];
 /** The same, but not free software everywhere (netperf in Debian 12): installed where the machine's own sources have it, never asked for. */
-const testCommandsIfOffered = process.argv.includes('--tests') ? ['netperf'] : [];
+const testCommandsIfOffered = tests ? named((entry) => entry.tests === 'if offered') : [];
 /** Services of Debian's packages that are not called after the package. */
 const services = {
   'docker.io': ['docker.service', 'docker.socket', 'containerd.service'],
   'openssh-server': ['ssh.service', 'ssh.socket'],
   podman: ['podman.service', 'podman.socket', 'podman-restart.service', 'podman-auto-update.service', 'podman-auto-update.timer'],
 };
-/** Libraries, by a file that tells of them. */
-const testLibraries = process.argv.includes('--tests') ? { matplotlib: ['/usr/lib/python3/dist-packages/matplotlib', '/usr/lib/python3/site-packages/matplotlib'] } : {};
-
 /** What is started by its file's name: the command line and its threads (compiledFile in kernel/project.ts). */
 const bundled = ['testbed/cli/main.ts', 'testbed/run/analysis-worker.ts', 'testbed/influx/worker.ts'];
 
@@ -106,6 +106,8 @@ function run(command, args, { onStatus, env } = {}) {
 // ---- the system's packages
 
 function findProgram(name) {
+  const { files } = table[name] ?? {};
+  if (files) return files.some((file) => existsSync(file)); // a library
   const folders = [...(process.env.PATH ?? '').split(':'), '/usr/local/sbin', '/usr/sbin', '/sbin'];
   return folders.some((folder) => {
     try {
@@ -134,7 +136,6 @@ function distribution() {
 const installers = { debian: 'apt-get install --no-install-recommends', fedora: 'dnf install', arch: 'pacman -S' };
 
 function packagesOf(missing, family) {
-  const table = JSON.parse(readFileSync(at('testbed', 'doctor', 'packages.json'), 'utf8'));
   return [...new Set(missing.flatMap((command) => table[command][family]?.split(' ') ?? []))];
 }
 
@@ -174,10 +175,7 @@ async function disableServices(packages) {
 }
 
 async function systemPackages() {
-  const lacking = () => [
-    ...[...commands, ...testCommands].filter((command) => !findProgram(command)), ...(headersMissing() ? ['gcc'] : []),
-    ...Object.keys(testLibraries).filter((name) => !testLibraries[name].some((file) => existsSync(file))),
-  ];
+  const lacking = () => [...[...commands, ...testCommands].filter((command) => !findProgram(command)), ...(headersMissing() ? ['gcc'] : [])];
   let missing = lacking();
   const step = new Step('system packages');
   const family = distribution();
@@ -186,7 +184,7 @@ async function systemPackages() {
   if (family === 'debian' && process.getuid?.() === 0) {
     const all = packagesOf([...missing, ...offeredToo], 'debian');
     // What runs need comes together. What only tests use comes one by one: a release that lacks one still gets the others.
-    const alone = packagesOf([...missing.filter((each) => testCommands.includes(each) || Object.hasOwn(testLibraries, each)), ...offeredToo], 'debian');
+    const alone = packagesOf([...missing.filter((each) => testCommands.includes(each)), ...offeredToo], 'debian');
     const together = all.filter((each) => !alone.includes(each));
     // apt tells how far it is on a descriptor of its own, and closes that one for the packages' scripts: were it standard output,
     // adduser in them could not print and fails (influxdb's was left half configured).

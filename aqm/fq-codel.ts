@@ -15,18 +15,19 @@ import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { codelParams } from './codel.js';
 import { codelDequeue, codelTime, CodelVars, type CodelOwner, type CodelParams } from './codel-core.js';
 import { Discipline } from './discipline.js';
-import { FlowList, type ListedFlow } from './flow-list.js';
 import { scaleHash } from './integer.js';
+import { NewOldFlows, type WeightedFlow } from './new-old-flows.js';
 import { number, quantumOf, type Params } from './params.js';
 import { truesize } from './truesize.js';
 
 /** Codel time: 18 minutes, half of what a signed difference can tell. */
 const LONG_AGO = 2 ** 30;
 
-class Flow extends CodelVars implements ListedFlow<Flow> {
+class Flow extends CodelVars implements WeightedFlow<Flow> {
   head: QueuedPacket | null = null;
   tail: QueuedPacket | null = null;
   deficit = 0;
+  readonly weight = 1;
   nextFlow: Flow | null = null;
   listed = false;
   constructor(readonly index: number) { super(); }
@@ -35,10 +36,8 @@ class Flow extends CodelVars implements ListedFlow<Flow> {
 class FqCodel extends Discipline implements CodelOwner {
   private readonly flows: Flow[] = [];
   private readonly backlogs: Uint32Array;
-  private readonly newFlows = new FlowList<Flow>();
-  private readonly oldFlows = new FlowList<Flow>();
+  private readonly round = new NewOldFlows<Flow>();
   private memoryUsage = 0;
-  private newFlowCount = 0;
   private dropOverlimit = 0;
   private dropOvermemory = 0;
   ceMarks = 0;
@@ -46,7 +45,6 @@ class FqCodel extends Discipline implements CodelOwner {
 
   private codel!: CodelParams;
   private limit = 0;
-  private quantum = 0;
   private memoryLimit = 0;
   private dropBatch = 0;
 
@@ -66,7 +64,7 @@ class FqCodel extends Discipline implements CodelOwner {
   private set(params: Params): void {
     this.codel = codelParams(params, this.context, true);
     this.limit = number(params, 'limit', 10240);
-    this.quantum = quantumOf(params, this.context.mtuBytes);
+    this.round.quantum = quantumOf(params, this.context.mtuBytes);
     this.memoryLimit = number(params, 'memory_limit', 32 << 20);
     this.dropBatch = number(params, 'drop_batch', 64);
   }
@@ -86,11 +84,7 @@ class FqCodel extends Discipline implements CodelOwner {
     flow.tail = packet;
     this.backlogs[index]! += packet.size;
     this.backlogBytes += packet.size;
-    if (!flow.listed) {
-      this.newFlows.add(flow);
-      this.newFlowCount++;
-      flow.deficit = this.quantum;
-    }
+    this.round.begin(flow);
     this.memoryUsage += truesize(packet);
     this.backlogPackets++;
     const overMemory = this.memoryUsage > this.memoryLimit;
@@ -125,19 +119,11 @@ class FqCodel extends Discipline implements CodelOwner {
 
   override dequeue(nowNs: number): QueuedPacket | null {
     for (;;) {
-      const list = this.newFlows.head !== null ? this.newFlows : this.oldFlows;
-      const flow = list.head;
+      const flow = this.round.next();
       if (flow === null) return null;
-      if (flow.deficit <= 0) {
-        flow.deficit += this.quantum;
-        this.oldFlows.add(list.shift());
-        continue;
-      }
       const packet = codelDequeue(this, flow, this.codel, nowNs);
       if (packet === null) {
-        list.shift();
-        // An emptied new flow takes one turn among the old ones, or it could starve them by coming back at once.
-        if (list === this.newFlows && this.oldFlows.head !== null) this.oldFlows.add(flow);
+        this.round.emptied(flow);
         continue;
       }
       flow.deficit -= packet.size;
@@ -164,9 +150,9 @@ class FqCodel extends Discipline implements CodelOwner {
   }
 
   override readState(into: Float64Array): void {
-    into[0] = this.newFlowCount;
-    into[1] = this.newFlows.length;
-    into[2] = this.oldFlows.length;
+    into[0] = this.round.begun;
+    into[1] = this.round.newFlows.length;
+    into[2] = this.round.oldFlows.length;
     into[3] = this.dropOverlimit;
     into[4] = this.dropOvermemory;
     into[5] = this.memoryUsage;

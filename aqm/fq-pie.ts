@@ -13,36 +13,34 @@ import { fqPie as qdisc } from '../testbed/qdiscs/fq_pie.js';
 import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
 import { setCe } from './ecn.js';
-import { FlowList, type ListedFlow } from './flow-list.js';
 import { scaleHash } from './integer.js';
-import { PacketFifo } from './packet-fifo.js';
 import { timerNs } from './jiffies.js';
+import { NewOldFlows, type WeightedFlow } from './new-old-flows.js';
+import { PacketFifo } from './packet-fifo.js';
 import { flag, number, quantumOf, type Params } from './params.js';
 import { FIRST_UPDATE_NS, pieParams } from './pie.js';
 import { percentOfMax, PieVars, type Constant, type PieParams } from './pie-core.js';
 import { truesize } from './truesize.js';
 
-class Flow extends PieVars implements ListedFlow<Flow> {
+class Flow extends PieVars implements WeightedFlow<Flow> {
   readonly queue = new PacketFifo();
   deficit = 0;
+  readonly weight = 1;
   nextFlow: Flow | null = null;
   listed = false;
 }
 
 class FqPie extends Discipline {
   private readonly flows: Flow[] = [];
-  private readonly newFlows = new FlowList<Flow>();
-  private readonly oldFlows = new FlowList<Flow>();
+  private readonly round = new NewOldFlows<Flow>();
   private memoryUsage = 0;
   private packetsIn = 0;
   private overlimit = 0;
   private overmemory = 0;
   private dropped = 0;
-  private newFlowCount = 0;
 
   private params!: PieParams;
   private limit = 0;
-  private quantum = 0;
   private memoryLimit = 0;
   /** Marks instead of drops up to this probability; null: never. */
   private markBelow!: Constant | null;
@@ -58,7 +56,7 @@ class FqPie extends Discipline {
   private set(params: Params): void {
     this.params = pieParams(params, this.context);
     this.limit = number(params, 'limit', 10240);
-    this.quantum = quantumOf(params, this.context.mtuBytes);
+    this.round.quantum = quantumOf(params, this.context.mtuBytes);
     this.memoryLimit = number(params, 'memory_limit', 32 << 20);
     this.markBelow = flag(params, 'ecn', false) ? percentOfMax(number(params, 'ecn_prob', 10)) : null;
     this.periodNs = timerNs(number(params, 'tupdate', 15e6));
@@ -91,11 +89,7 @@ class FqPie extends Discipline {
     this.backlogPackets++;
     this.backlogBytes += packet.size;
     flow.queue.push(packet);
-    if (!flow.listed) {
-      this.newFlows.add(flow);
-      this.newFlowCount++;
-      flow.deficit = this.quantum;
-    }
+    this.round.begin(flow);
   }
 
   private reject(flow: Flow, packet: QueuedPacket, full: boolean, nowNs: number): void {
@@ -106,18 +100,11 @@ class FqPie extends Discipline {
 
   override dequeue(nowNs: number): QueuedPacket | null {
     for (;;) {
-      const list = this.newFlows.head !== null ? this.newFlows : this.oldFlows;
-      const flow = list.head;
+      const flow = this.round.next();
       if (flow === null) return null;
-      if (flow.deficit <= 0) {
-        flow.deficit += this.quantum;
-        this.oldFlows.add(list.shift());
-        continue;
-      }
       const packet = flow.queue.shift();
       if (packet === null) {
-        list.shift();
-        if (list === this.newFlows && this.oldFlows.head !== null) this.oldFlows.add(flow);
+        this.round.emptied(flow);
         continue;
       }
       this.backlogPackets--;
@@ -140,9 +127,9 @@ class FqPie extends Discipline {
     into[1] = this.dropped;
     into[2] = this.overlimit;
     into[3] = this.overmemory;
-    into[4] = this.newFlowCount;
-    into[5] = this.newFlows.length;
-    into[6] = this.oldFlows.length;
+    into[4] = this.round.begun;
+    into[5] = this.round.newFlows.length;
+    into[6] = this.round.oldFlows.length;
     into[7] = this.memoryUsage;
   }
 }

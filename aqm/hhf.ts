@@ -11,9 +11,9 @@
 import { hhf as qdisc } from '../testbed/qdiscs/hhf.js';
 import type { AqmContext, AqmKind, QueuedPacket } from './aqm.js';
 import { Discipline } from './discipline.js';
-import { FlowList, type ListedFlow } from './flow-list.js';
 import { perturbHash } from './integer.js';
 import { jiffiesNs, timeoutNs } from './jiffies.js';
+import { NewOldFlows, type WeightedFlow } from './new-old-flows.js';
 import { PacketFifo } from './packet-fifo.js';
 import { number, quantumOf, type Params } from './params.js';
 
@@ -21,7 +21,7 @@ const CHAINS = 1024, STAGES = 4, COUNTERS = 1024;
 /** NLA_POLICY_MAX of hhf_policy */
 const MAX_HEAVY = 2 * CHAINS;
 
-class Bucket extends PacketFifo implements ListedFlow<Bucket> {
+class Bucket extends PacketFifo implements WeightedFlow<Bucket> {
   deficit = 0;
   nextFlow: Bucket | null = null;
   listed = false;
@@ -31,8 +31,7 @@ class Bucket extends PacketFifo implements ListedFlow<Bucket> {
 class Hhf extends Discipline {
   private readonly heavy = new Bucket(1);
   private readonly light = new Bucket(1);
-  private readonly newBuckets = new FlowList<Bucket>();
-  private readonly oldBuckets = new FlowList<Bucket>();
+  private readonly round = new NewOldFlows<Bucket>();
   private readonly perturbation: number;
 
   /** Table T: chains of known heavy hitters, in preallocated entries. −1 ends a chain. */
@@ -55,7 +54,6 @@ class Hhf extends Discipline {
   private heavyCurrent = 0;
 
   private limit = 0;
-  private quantum = 0;
   private heavyLimit = 0;
   private resetTimeoutNs = 0;
   private admitBytes = 0;
@@ -70,7 +68,7 @@ class Hhf extends Discipline {
 
   private set(params: Params): void {
     this.limit = number(params, 'limit', 1000);
-    this.quantum = quantumOf(params, this.context.mtuBytes);
+    this.round.quantum = quantumOf(params, this.context.mtuBytes);
     this.heavyLimit = number(params, 'hh_limit', MAX_HEAVY);
     this.resetTimeoutNs = timeoutNs(number(params, 'reset_timeout', 40e6));
     this.admitBytes = number(params, 'admit_bytes', 131072);
@@ -182,10 +180,8 @@ class Hhf extends Discipline {
     bucket.push(packet);
     this.backlogPackets++;
     this.backlogBytes += packet.size;
-    if (!bucket.listed) {
-      (heavy ? this.oldBuckets : this.newBuckets).add(bucket);
-      bucket.deficit = bucket.weight * this.quantum;
-    }
+    if (heavy) this.round.beginOld(bucket);
+    else this.round.begin(bucket);
     if (this.backlogPackets <= this.limit) return;
     this.dropOverlimit++;
     const dropped = (this.heavy.packets > 0 ? this.heavy : this.light).shift()!;
@@ -196,18 +192,11 @@ class Hhf extends Discipline {
 
   override dequeue(): QueuedPacket | null {
     for (;;) {
-      const list = this.newBuckets.head !== null ? this.newBuckets : this.oldBuckets;
-      const bucket = list.head;
+      const bucket = this.round.next();
       if (bucket === null) return null;
-      if (bucket.deficit <= 0) {
-        bucket.deficit += bucket.weight * this.quantum;
-        this.oldBuckets.add(list.shift());
-        continue;
-      }
       const packet = bucket.shift();
       if (packet === null) {
-        list.shift();
-        if (list === this.newBuckets && this.oldBuckets.head !== null) this.oldBuckets.add(bucket);
+        this.round.emptied(bucket);
         continue;
       }
       this.backlogPackets--;

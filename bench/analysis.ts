@@ -5,10 +5,10 @@
 
 import { fork } from 'node:child_process';
 import * as fs from 'node:fs';
-import * as os from 'node:os';
 import * as path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { writeSyntheticRaw } from '../testbed/records/synthetic-raw.js';
+import { temporaryFolder } from '../testbed/testing/temporary-folder.js';
 
 interface Timing { readonly step: string; readonly seconds: number; readonly cpuSeconds: number; readonly peakMB: number }
 
@@ -33,7 +33,7 @@ if (process.argv[2] === '--analyse') {
   process.send!(await analyse(process.argv[3]!));
 } else {
   const packets = Number(process.argv[2] ?? 5e6);
-  const root = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-bench-'));
+  const root = temporaryFolder('testbed-bench-');
   try {
     for (const [label, count] of [['small', 20_000], ['large', packets]] as const) {
       const runDir = path.join(root, label);

@@ -12,14 +12,14 @@ import * as path from 'node:path';
 import Table from 'cli-table3';
 import { daemon } from './daemon.js';
 import { simulator } from './simulator.js';
-import { temporaryFolder } from '../testbed/testing/temporary.js';
+import { temporaryFolder } from '../testbed/testing/temporary-folder.js';
 import { endWhenTold, forget, inTemporaryFolder, median, projectRoot, testbedRun, timed } from './measure.js';
 
 interface Row { readonly what: string; readonly figure: string; readonly goal: string; readonly met: boolean | null }
 const rows: Row[] = [];
 const say = (what: string, figure: string, goal: string, met: boolean | null): void => {
   rows.push({ what, figure, goal, met });
-  process.stderr.write(`  ${what}: ${figure}  ${goal === '' ? '' : `(goal ${goal}${met === null ? '' : met ? ', met' : ', MISSED'})`}\n`);
+  process.stderr.write(`  ${what}: ${figure}${goal === '' ? '' : `  (goal ${goal}${met === null ? '' : met ? ', met' : ', MISSED'})`}\n`);
 };
 
 const machine = process.env['BENCH_MACHINE'] ?? 'uml';
@@ -182,6 +182,8 @@ for (const [name, run] of Object.entries(benchmarks)) {
     process.exitCode = 1;
   }
 }
-const table = new Table({ head: ['what', 'measured', 'goal', 'met'], style: { head: [], border: [] } });
-for (const row of rows) table.push([row.what, row.figure, row.goal, row.met === null ? '' : row.met ? 'yes' : 'NO']);
+// 80 columns; goals only where there are any.
+const goals = rows.some(({ goal, met }) => goal !== '' || met !== null);
+const table = new Table({ head: ['what', 'measured', ...(goals ? ['goal', 'met'] : [])], style: { head: [], border: [] }, colWidths: goals ? [39, 21, 10, 5] : [48, 29], wordWrap: true });
+for (const { what, figure, goal, met } of rows) table.push([what, figure, ...(goals ? [goal || '–', met === null ? '–' : met ? 'yes' : 'NO'] : [])]);
 process.stdout.write(`${table.toString()}\n`);

@@ -4,7 +4,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { temporaryFolder } from '../testbed/testing/temporary.js';
+import { temporaryFolder } from '../testbed/testing/temporary-folder.js';
 
 export const projectRoot = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..', '..');
 const cli = path.join(projectRoot, 'bin', 'testbed.cjs');

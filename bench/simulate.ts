@@ -7,12 +7,12 @@
  */
 
 import * as fs from 'node:fs';
-import * as os from 'node:os';
 import * as path from 'node:path';
 import { simulate } from '../simulator/simulate.js';
 import { expandRuns } from '../testbed/plan/compile.js';
 import { load } from '../testbed/scenario/load.js';
 import { median, projectRoot } from './measure.js';
+import { temporaryFolder } from '../testbed/testing/temporary-folder.js';
 
 export interface SimulatorFigures { readonly packets: number; readonly coldS: number; readonly warmS: number; readonly recordedS: number; readonly peakBytes: number }
 
@@ -20,7 +20,7 @@ const scenario = load(path.join(projectRoot, 'bench', 'dumbbell.yaml'), { set: p
 const plan = expandRuns(scenario, { clock: 'virtual', seeds: [1] })[0]!.plan;
 
 function once(records: boolean): { readonly wallS: number; readonly packets: number } {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-bench-sim-'));
+  const folder = temporaryFolder('testbed-bench-sim-');
   try {
     const began = performance.now();
     const { links } = simulate(plan, folder, { records });

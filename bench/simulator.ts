@@ -2,7 +2,7 @@
 
 import * as fs from 'node:fs';
 import * as path from 'node:path';
-import { temporaryFolder } from '../testbed/testing/temporary.js';
+import { temporaryFolder } from '../testbed/testing/temporary-folder.js';
 import { inTemporaryFolder, median, projectRoot, timed } from './measure.js';
 import type { SimulatorFigures } from './simulate.js';
 

@@ -8,7 +8,7 @@ import * as http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import * as path from 'node:path';
 import { peakAtExit, syntheticId, writeSyntheticPacketRun, writeSyntheticRuns } from '../testbed/testing/synthetic-runs.js';
-import { temporaryFolder } from '../testbed/testing/temporary.js';
+import { temporaryFolder } from '../testbed/testing/temporary-folder.js';
 import { median, projectRoot, timed } from './measure.js';
 
 const cli = path.join(projectRoot, 'bin', 'testbed.cjs');

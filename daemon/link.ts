@@ -169,8 +169,8 @@ export class Link extends Actor {
 
   /** A packet came in at `events.now`. */
   arrive(slot: Slot): void {
-    this.arrived++;
     const { queue, events } = this;
+    slot.arrival = this.arrived++;
     if (queue === null) {
       this.wireOf(slot).push(slot);
       return;

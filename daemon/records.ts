@@ -29,6 +29,7 @@ export class PacketRecords {
     data.setUint8(at + 26, slot.marked ? 1 : 0);
     data.setUint8(at + 27, slot.ecnOnArrival);
     data.setUint8(at + 28, dropReasonCode(drop));
+    data.setUint32(at + 29, slot.arrival, true);
   }
   flush(): void { this.writer.flush(); }
   close(): void { this.writer.close(); }

@@ -33,9 +33,10 @@ export class Slot implements QueuedPacket {
   queuedNs = NaN;
   fieldOnArrival = 0;
   /** When it is to leave the wire, ns, and the order among equals. */
-  dueNs = NaN;
+  arriveNs = NaN;
   order = NaN;
-  /** For the record: flow id, data direction, ECN codepoint on arrival. */
+  /** For the record: how many came to the queue before it, flow id, data direction, ECN codepoint on arrival. */
+  arrival = 0;
   flow = 0;
   forward = 0;
   ecnOnArrival = 0;

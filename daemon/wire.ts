@@ -4,17 +4,15 @@
  * jitter uniform in [delay − jitter, delay + jitter), a `reorder` fraction is sent at once, packets leave in order of their due time.
  */
 
-import { Actor, type EventQueue } from '../simulator/events.js';
+import { DelayLine } from '../simulator/delay-line.js';
+import type { EventQueue } from '../simulator/events.js';
 import type { Random } from '../simulator/random.js';
 import type { PlanWire } from '../testbed/plan/plan.js';
 import type { Slot, SlotPool } from './slots.js';
 
 export const noWire: PlanWire = { delayNs: 0, jitterNs: 0, loss: 0, duplicate: 0, reorder: 0, limitPackets: Infinity };
 
-export class Wire extends Actor {
-  private head: Slot | null = null;
-  private tail: Slot | null = null;
-  held = 0;
+export class Wire extends DelayLine<Slot> {
   /** Packets dropped for want of room, which is never asked for. */
   overflowed = 0;
   lost = 0;
@@ -24,9 +22,8 @@ export class Wire extends Actor {
   /** No packet is out sooner than this after it came in, ns. */
   leastNs = 0;
 
-  constructor(private readonly events: EventQueue, private readonly pool: SlotPool, private readonly random: Random, private readonly out: (slot: Slot, dueNs: number) => void, setting: PlanWire) {
-    super();
-    events.add(this);
+  constructor(events: EventQueue, private readonly pool: SlotPool, private readonly random: Random, private readonly out: (slot: Slot, dueNs: number) => void, setting: PlanWire) {
+    super(events);
     this.set(setting);
   }
 
@@ -37,7 +34,7 @@ export class Wire extends Actor {
   }
 
   /** When the next packet is due, ns; Infinity when there is none. */
-  get nextNs(): number { return this.head === null ? Infinity : this.head.dueNs; }
+  get nextNs(): number { return this.head === null ? Infinity : this.head.arriveNs; }
 
   push(slot: Slot): void {
     const { setting } = this;
@@ -83,38 +80,5 @@ export class Wire extends Actor {
     this.insert(slot, now + delayNs);
   }
 
-  private insert(slot: Slot, dueNs: number): void {
-    slot.dueNs = dueNs;
-    slot.order = this.events.takeOrder();
-    slot.next = null;
-    this.held++;
-    const { tail } = this;
-    if (tail === null) {
-      this.head = this.tail = slot;
-      this.events.scheduleOrdered(this.actorId, dueNs, slot.order);
-    } else if (tail.dueNs <= dueNs) {
-      tail.next = slot;
-      this.tail = slot;
-    } else if (dueNs < this.head!.dueNs) {
-      slot.next = this.head;
-      this.head = slot;
-      this.events.scheduleOrdered(this.actorId, dueNs, slot.order);
-    } else {
-      let previous = this.head!;
-      while (previous.next!.dueNs <= dueNs) previous = previous.next!;
-      slot.next = previous.next;
-      previous.next = slot;
-    }
-  }
-
-  override fire(): void {
-    const slot = this.head!;
-    const { next } = slot;
-    this.head = next;
-    this.held--;
-    if (next === null) this.tail = null;
-    else this.events.scheduleOrdered(this.actorId, next.dueNs, next.order);
-    slot.next = null;
-    this.out(slot, slot.dueNs);
-  }
+  protected override arrived(slot: Slot): void { this.out(slot, slot.arriveNs); }
 }

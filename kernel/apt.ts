@@ -4,15 +4,14 @@
  * the machine's sources stay as they are. That, and downloading, need no root.
  */
 
-import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import * as path from 'node:path';
-import { promisify } from 'node:util';
+import { execa } from 'execa';
 import { UserError } from '../testbed/errors.js';
 import { cacheFolder, findProgram } from './project.js';
 import { buildEnvironment, runStep, type BuildLog } from './step.js';
 
-const run = promisify(execFile);
+const inEnvironment = () => ({ env: buildEnvironment(), extendEnv: false }) as const;
 
 export const hasApt = (): boolean => findProgram('apt-get') !== null && findProgram('apt-cache') !== null && findProgram('dpkg-deb') !== null;
 
@@ -26,7 +25,7 @@ export interface Candidate {
 }
 
 async function policy(name: string, options: readonly string[]): Promise<{ candidate: string | null; installed: string | null }> {
-  const { stdout } = await run('apt-cache', [...options, 'policy', name], { env: buildEnvironment() });
+  const { stdout } = await execa('apt-cache', [...options, 'policy', name], inEnvironment());
   const field = (key: string): string | null => {
     const value = new RegExp(`^ *${key}: (\\S+)`, 'm').exec(stdout)?.[1];
     return value === undefined || value === '(none)' ? null : value;
@@ -52,7 +51,7 @@ const asOurselves = ['-o', 'APT::Sandbox::User=root', '-o', 'Dir::Cache::pkgcach
 async function debianMirror(): Promise<string | null> {
   if (!existsSync('/etc/os-release') || !/^ID=debian$/m.test(readFileSync('/etc/os-release', 'utf8'))) return null;
   // Without release info it also answers on a machine that has fetched no lists yet.
-  const { stdout } = await run('apt-get', ['indextargets', '--no-release-info', '--format', '$(REPO_URI) $(RELEASE) $(COMPONENT)', 'Created-By: Packages'], { env: buildEnvironment() });
+  const { stdout } = await execa('apt-get', ['indextargets', '--no-release-info', '--format', '$(REPO_URI) $(RELEASE) $(COMPONENT)', 'Created-By: Packages'], inEnvironment());
   const repositories = stdout.split('\n').map((line) => line.split(' ') as [string, string?, string?]).filter(([, , component]) => component === 'main');
   // A plain codename (bookworm), not bookworm-updates or bookworm-security, whose archive has other suites.
   const main = repositories.find(([, release]) => /^[a-z]+$/.test(release ?? ''));
@@ -104,7 +103,7 @@ export async function freshCandidate(name: string, { log, signal }: Steps): Prom
 
 /** Whether apt has any package lists: a fresh container has none, and then knows only installed packages. */
 async function listsPresent(): Promise<boolean> {
-  const { stdout } = await run('apt-get', ['indextargets', '--format', '$(FILENAME)', 'Created-By: Packages'], { env: buildEnvironment() }).catch(() => ({ stdout: '' }));
+  const { stdout } = await execa('apt-get', ['indextargets', '--format', '$(FILENAME)', 'Created-By: Packages'], { ...inEnvironment(), reject: false });
   return stdout.split('\n').some((file) => file !== '' && ['', '.lz4', '.gz', '.xz'].some((end) => existsSync(file + end)));
 }
 

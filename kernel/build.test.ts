@@ -3,8 +3,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import * as os from 'node:os';
+import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import * as path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { buildKernel, missingBuildTools, type BuildProgress } from './build.js';
@@ -15,6 +14,7 @@ import { cacheFolder, findProgram, projectFile } from './project.js';
 import { selectKernel } from './select.js';
 import { compareVersions, kernelVersion } from './versions.js';
 import { UserError } from '../testbed/errors.js';
+import { temporaryFolder } from '../testbed/testing/temporary-folder.js';
 
 /** A kernel tree as far as the build can tell: `linux` is a script that answers --version, `compile` holds what happens while it is made. */
 function tree(folder: string, compile: string): string {
@@ -42,7 +42,7 @@ describe('kernel builds', () => {
       console.log(`      skipped: ${missingBuildTools().join(', ')} missing`);
       this.skip();
     }
-    place = mkdtempSync(path.join(os.tmpdir(), 'testbed-build-'));
+    place = temporaryFolder('testbed-build-');
     before = process.env['TESTBED_CACHE'];
     process.env['TESTBED_CACHE'] = path.join(place, 'cache');
   });

@@ -42,9 +42,10 @@ export interface BuildOptions {
   readonly again?: boolean;
 }
 
-const tools = ['gcc', 'make', 'flex', 'bison', 'bc', 'xz', 'tar'] as const;
-/** Commands a build needs that this machine lacks. */
-export const missingBuildTools = (): string[] => tools.filter((tool) => findProgram(tool) === null);
+/** Commands a build starts. */
+export const buildTools: readonly string[] = ['gcc', 'make', 'flex', 'bison', 'bc', 'xz', 'tar'];
+/** Those of them that this machine lacks. */
+export const missingBuildTools = (): string[] => buildTools.filter((tool) => findProgram(tool) === null);
 
 /** Lines `make` prints for 6.12 with uml.config: what progress is counted against until a build has been counted. */
 const usualMakeLines = 1313;

@@ -1,13 +1,16 @@
 /** What is chosen on the host for a guest: memory, cores, boot folders, packages. */
 
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
-import { familyOf, howToInstall } from '../testbed/doctor/packages.js';
+import { familyOf, howToInstall, isListed, neededPrograms } from '../testbed/doctor/packages.js';
 import { deadBootFolders, makeBootFolder } from './boot-folder.js';
+import { buildTools } from './build.js';
 import { parseCoreList, takeCore } from './cores.js';
 import { memoryFolder, mountOf, parseMounts, whyNotHere } from './memory.js';
+import { projectFile } from './project.js';
+import { temporaryFolder } from '../testbed/testing/temporary-folder.js';
 
 const mountinfo = [
   '21 1 254:0 / / rw,relatime - ext4 /dev/vda rw',
@@ -26,7 +29,7 @@ describe('a guest\'s memory', () => {
   });
 
   it('goes to the first folder that can hold it, and the refusal says what is wrong with each', () => {
-    const folder = mkdtempSync(path.join(os.tmpdir(), 'testbed-memory-'));
+    const folder = temporaryFolder('testbed-memory-');
     try {
       assert.equal(memoryFolder(4096, ['/nowhere', folder]), folder);
       assert.throws(() => memoryFolder(1e18, ['/nowhere', folder]), /\/nowhere: does not exist; .*MiB free\); set TMPDIR/);
@@ -53,7 +56,7 @@ describe('cores', () => {
 
 describe('boot folders', () => {
   it('are dead when nobody holds them, and only then; a folder that is merely called so is nobody\'s to remove', () => {
-    const place = mkdtempSync(path.join(os.tmpdir(), 'testbed-boots-'));
+    const place = temporaryFolder('testbed-boots-');
     const before = process.env['TMPDIR'];
     process.env['TMPDIR'] = place;
     try {
@@ -87,5 +90,27 @@ describe('packages', () => {
     assert.equal(howToInstall(['ip', 'tc', 'iperf3'], 'debian'), 'apt-get install --no-install-recommends iproute2 iperf3');
     assert.equal(howToInstall(['ip', 'tc'], 'fedora'), 'dnf install iproute iproute-tc');
     assert.match(howToInstall(['bc'], 'other'), /bc \(Debian, Ubuntu\), bc \(Fedora\) or bc \(Arch\)/);
+  });
+
+  it('are known of every program that the code starts or looks for', () => {
+    // coreutils and libc, what goes by another name (cc: gcc; umount: mount), and Debian's own.
+    const everywhere = ['sh', 'sleep', 'timeout', 'true', 'stty', 'ldd', 'cc', 'umount', 'apt-get', 'apt-cache', 'dpkg-deb'];
+    const unknown = new Set<string>();
+    let seen = 0;
+    for (const part of ['kernel', 'testbed', 'collectors', 'daemon', 'simulator', 'bench']) {
+      for (const file of readdirSync(projectFile(part), { recursive: true, encoding: 'utf8' })) {
+        if (!file.endsWith('.ts')) continue;
+        const text = readFileSync(projectFile(part, file), 'utf8');
+        // A start or a look-up by a name that stands there, or a list of names of which those that are missing are filtered.
+        const names = [...text.matchAll(/\b(?:findProgram|spawn|spawnSync|execFile|execFileSync|execa)\('([^'/]+)'/g)].map((match) => match[1]!);
+        for (const match of text.matchAll(/\[('[^\]]+')[^\]\n]*\]\.filter\(\(\w+\) => findProgram\(/g)) names.push(...[...match[1]!.matchAll(/'([^']+)'/g)].map((each) => each[1]!));
+        seen += names.length;
+        for (const name of names) if (!everywhere.includes(name) && !isListed(name)) unknown.add(`${name} in ${part}/${file}`);
+      }
+    }
+    assert.ok(seen > 40, `${seen} found`);
+    assert.deepEqual([...unknown], []);
+    for (const name of buildTools) assert.ok(isListed(name), name);
+    assert.deepEqual(buildTools.filter((name) => !neededPrograms('usually').includes(name)), [], 'the set-up installs what it builds the kernel with');
   });
 });

@@ -3,9 +3,9 @@
  * log. A failure names the step, what the program said last, and where the log is.
  */
 
-import { spawn } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, writeSync } from 'node:fs';
 import * as path from 'node:path';
+import { execa } from 'execa';
 import { UserError } from '../testbed/errors.js';
 import { findProgram } from './project.js';
 
@@ -58,7 +58,8 @@ export async function runStep(step: Step): Promise<string> {
   // If we are killed, make gets SIGTERM and ends its own children; nothing goes on building.
   const guard = findProgram('setpriv');
   const argv: readonly [string, ...string[]] = guard ? [guard, '--pdeathsig', 'TERM', program, ...args] : [program, ...args];
-  const child = spawn(argv[0], argv.slice(1), { cwd: step.cwd, env: step.env ?? buildEnvironment(), stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+  // A group of its own, to be killed whole. Its output is kept here: execa would hold all that a build says twice.
+  const child = execa(argv[0], argv.slice(1), { cwd: step.cwd, env: step.env ?? buildEnvironment(), extendEnv: false, stdin: 'ignore', detached: true, cleanup: false, buffer: false, reject: false });
   const killGroup = (): void => {
     try {
       if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
@@ -88,10 +89,8 @@ export async function runStep(step: Step): Promise<string> {
     remember(text);
   });
   try {
-    const status = await new Promise<string | null>((resolve) => {
-      child.on('error', (error) => { resolve(error.message); });
-      child.on('close', (code, signal) => { resolve(code === 0 ? null : signal ? `killed by ${signal}` : `exit code ${code}`); });
-    });
+    const { exitCode, signal, originalMessage } = await child;
+    const status = exitCode === 0 ? null : signal !== undefined ? `killed by ${signal}` : exitCode !== undefined ? `exit code ${exitCode}` : originalMessage ?? 'it could not be started';
     step.signal.throwIfAborted();
     if (status !== null) {
       throw new UserError(`step "${step.name}" failed (${path.basename(program)}: ${status})${tail.length ? `; it said last:\n  ${tail.join('\n  ')}` : ''}\nlog: ${step.log.file}`);

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
-import * as os from 'node:os';
-import * as path from 'node:path';
 import { expandRuns } from '../testbed/plan/compile.js';
 import { loadText } from '../testbed/scenario/load.js';
 import { simulate } from './simulate.js';
+import { temporaryFolder } from '../testbed/testing/temporary-folder.js';
 
 describe('a flow that is cut while its packets wait in its own host', () => {
   it('leaves nothing that would send again', () => {
@@ -17,7 +16,7 @@ topology:
 traffic: { bulk: { kind: bulk, from: S, to: D } }
 measure: { warmup: 200ms, duration: 500ms }
 `, 'slow-access.yaml');
-    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-cut-'));
+    const folder = temporaryFolder('testbed-cut-');
     try {
       const { packets } = simulate(expandRuns(scenario)[0]!.plan, folder, { records: false });
       assert.equal(packets.made, packets.delivered + packets.dropped + packets.inFlight);

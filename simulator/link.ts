@@ -49,6 +49,7 @@ export class Link extends Actor {
   wires: readonly Wire[] = [];
   /** Where packet records go; null when they are off or this is no bottleneck. */
   records: PacketRecords | null = null;
+  private arrived = 0;
   sentPackets = 0;
   sentBytes = 0;
   drops = 0;
@@ -136,6 +137,7 @@ export class Link extends Actor {
     const now = this.network.events.now;
     packet.size = packet.ipBytes + this.overheadBytes;
     packet.queuedNs = now;
+    packet.arrival = this.arrived++;
     packet.flowHash = this.sortsByTuple ? packet.route!.tupleHash : packet.sentHash;
     packet.ecnOnArrival = packet.ecn;
     packet.marked = false;

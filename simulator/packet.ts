@@ -34,8 +34,9 @@ export class Packet implements QueuedPacket {
   ipBytes = 0;
   /** The sender's hash (skb->hash). */
   sentHash = NaN;
-  /** When it reached the queue it is in, ns, and its ECN codepoint then: what the record needs. */
+  /** When it reached the queue it is in, ns, after how many others, and its ECN codepoint then: what the record needs. */
   queuedNs = NaN;
+  arrival = 0;
   ecnOnArrival = 0;
   /** When it reaches the end of the wire it is on, ns, and the order of that event. */
   arriveNs = NaN;

@@ -6,11 +6,13 @@
 import * as fs from 'node:fs';
 import { parseArgs } from 'node:util';
 import { projectFile } from '../kernel/project.js';
+import { plainMistakes } from '../testbed/script.js';
 import { PublishedRuns, allowed, articleFigures, isMet, seedsOf, type Figure } from './published-figures.js';
 
 const [begin, end] = ['<!-- table: npm run published -->', '<!-- end of table -->'];
 const names: Readonly<Record<Figure['figure'], string>> = { utilisation: 'utilisation', medianQueueing: 'queueing, median', probeP99: 'probe, p99', fctMedian: 'short flows, median', fctP95: 'short flows, p95' };
 
+plainMistakes();
 const { values } = parseArgs({ options: { seeds: { type: 'string', default: '20' }, page: { type: 'string', default: projectFile('docs', 'published.md') } } });
 const seeds = Number(values.seeds);
 if (!Number.isInteger(seeds) || seeds < 3 || seeds > 1000) fail(`--seeds ${values.seeds}: expected a whole number from 3 to 1000`);

@@ -25,6 +25,7 @@ export class PacketRecords {
     data.setUint8(at + 26, packet.marked ? 1 : 0);
     data.setUint8(at + 27, packet.ecnOnArrival);
     data.setUint8(at + 28, dropReasonCode(drop));
+    data.setUint32(at + 29, packet.arrival, true);
     this.rows++;
   }
   close(): void { this.writer.close(); }

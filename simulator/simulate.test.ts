@@ -48,6 +48,11 @@ describe('A simulation', () => {
         assert.equal(rows.filter((row) => row['dropped'] === 1).length, bottleneck.drops);
         assert.equal(rows.filter((row) => row['t_dequeue']! >= 0).length, bottleneck.sentPackets);
         for (const row of rows) assert.ok(row['dropped'] === 0 ? row['drop_reason'] === 0 : Number.isNaN(row['t_dequeue']!) && row['drop_reason']! > 0);
+        // Drops at one instant stand before what came earlier and waits: by number of arrival all are in order of time.
+        const arrivals: number[] = [];
+        for (const row of rows) arrivals[row['arrival']!] = row['t_enqueue']!;
+        assert.equal(arrivals.length, rows.length);
+        for (let i = 1; i < arrivals.length; i++) assert.ok(arrivals[i]! >= arrivals[i - 1]!, `arrival ${i}`);
         assert.equal(result.flows.length, t.flows.length);
         for (const flow of result.flows) {
           const plan = t.flows[flow.id]!;
@@ -129,6 +134,15 @@ describe('A simulation', () => {
     assert.throws(() => simulate(dumbbell({ ...base, queue: queue('mystery'), flows: [{}] }), '/tmp', { records: false }), /no queue discipline "mystery"; it has .*codel/);
     assert.throws(() => simulate(dumbbell({ ...base, queue: queue('codel'), flows: [{ cc: 'vegas' }] }), '/tmp', { records: false }), /flow 0 \(long\): the simulator has no congestion control "vegas"; it has reno, cubic, bbr, dctcp/);
     assert.throws(() => simulate(dumbbell({ ...base, queue: queue('pfifo', { limit: 1e9 }), flows: [{}] }), '/tmp', { records: false }), /may take \d+ MiB/);
+  });
+
+  it('carries every byte of a connection that pauses, with either model of TCP, from before it is connected to after it was told to stop', () => {
+    for (const model of ['linux', 'classic'] as const) {
+      const chunks: [number, number][] = [[0, 50_000], [10e6, 3], [500e6, 1448], [900e6, 100_000]];
+      withRun(dumbbell({ rateBps: 5e6, queue: queue('pfifo', { limit: 20 }), pairs: 1, rttNs: 50e6, durationNs: 3e9, model, flows: [{ kind: 'chunks', chunks, stopNs: 1e9 }] }), (result) => {
+        assert.deepEqual([result.flows[0]!.status, result.flows[0]!.bytes], ['complete', 151_451], model);
+      });
+    }
   });
 
   it('stops when it is told to', () => {

@@ -1,7 +1,6 @@
 /** For tests: runs a plan in a temporary folder and reads its raw records back; a queue that drops or marks chosen arrivals. */
 
 import * as fs from 'node:fs';
-import * as os from 'node:os';
 import * as path from 'node:path';
 import { z } from 'zod';
 import type { AqmKind, QueuedPacket } from '../aqm/aqm.js';
@@ -10,6 +9,7 @@ import type { Plan } from '../testbed/plan/plan.js';
 import type { FlowRow } from '../testbed/records/raw.js';
 import { fieldOffsets, headerBytes, readRecordHeader, readRecords } from '../testbed/records/record-file.js';
 import { simulate, type SimulateOptions, type SimulationSummary } from './simulate.js';
+import { temporaryFolder } from '../testbed/testing/temporary-folder.js';
 
 export type Row = Readonly<Record<string, number>>;
 
@@ -65,7 +65,7 @@ export class Result {
 
 /** Runs the plan, gives the result to `look`, and removes the files. */
 export function withRun<T>(plan: Plan, look: (result: Result) => T, options: Partial<SimulateOptions> = {}): T {
-  const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'simulate-'));
+  const dir = temporaryFolder('simulate-');
   try {
     return look(new Result(dir, simulate(plan, dir, { records: true, ...options })));
   } finally {

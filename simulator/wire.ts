@@ -7,12 +7,12 @@
  */
 
 import type { PlanWire } from '../testbed/plan/plan.js';
-import { Actor } from './events.js';
+import { DelayLine } from './delay-line.js';
 import type { Network } from './network.js';
 import type { Packet } from './packet.js';
 import type { Random } from './random.js';
 
-export class Wire extends Actor {
+export class Wire extends DelayLine<Packet> {
   private delayNs = NaN;
   private jitterNs = NaN;
   private loss = NaN;
@@ -21,17 +21,13 @@ export class Wire extends Actor {
   private limitPackets = Infinity;
   /** Nothing but delay: the common case, one addition a packet. */
   private plain = true;
-  private head: Packet | null = null;
-  private tail: Packet | null = null;
-  held = 0;
   /** Packets dropped for want of room (`limitPackets`): the run is then invalid. */
   overflowed = 0;
   lost = 0;
 
   /** @param mayChange a plan event sets this wire: it then always works by events, so that packets keep their order across a change */
   constructor(private readonly network: Network, readonly linkName: string, setting: PlanWire | null, private readonly mayChange: boolean, private readonly random: Random) {
-    super();
-    network.events.add(this);
+    super(network.events);
     this.set(setting ?? { delayNs: 0, jitterNs: 0, loss: 0, duplicate: 0, reorder: 0, limitPackets: Infinity });
   }
 
@@ -53,7 +49,7 @@ export class Wire extends Actor {
     if (this.plain) {
       if (this.delayNs === 0 && afterNs === 0 && !this.mayChange) { this.network.forward(packet); return; }
       if (this.held >= this.limitPackets) { this.overflow(packet); return; }
-      this.insert(packet, this.network.events.now + afterNs + this.delayNs);
+      this.insert(packet, this.events.now + afterNs + this.delayNs);
       return;
     }
     if (this.loss > 0 && this.random.fraction() < this.loss) {
@@ -67,7 +63,7 @@ export class Wire extends Actor {
 
   private delay(packet: Packet, afterNs: number): void {
     if (this.held >= this.limitPackets) { this.overflow(packet); return; }
-    const left = this.network.events.now + afterNs;
+    const left = this.events.now + afterNs;
     if (this.reorder > 0 && this.random.fraction() < this.reorder) { this.insert(packet, left); return; }
     let delay = this.delayNs;
     if (this.jitterNs > 0) delay = Math.max(0, Math.floor(delay - this.jitterNs + this.random.fraction() * 2 * this.jitterNs));
@@ -79,39 +75,5 @@ export class Wire extends Actor {
     this.network.pool.drop(packet);
   }
 
-  private insert(packet: Packet, arriveNs: number): void {
-    const events = this.network.events;
-    packet.arriveNs = arriveNs;
-    packet.order = events.takeOrder();
-    packet.next = null;
-    this.held++;
-    const tail = this.tail;
-    if (tail === null) {
-      this.head = this.tail = packet;
-      events.scheduleOrdered(this.actorId, arriveNs, packet.order);
-    } else if (tail.arriveNs <= arriveNs) {
-      tail.next = packet;
-      this.tail = packet;
-    } else if (arriveNs < this.head!.arriveNs) {
-      packet.next = this.head;
-      this.head = packet;
-      events.scheduleOrdered(this.actorId, arriveNs, packet.order);
-    } else {
-      let previous = this.head!;
-      while (previous.next!.arriveNs <= arriveNs) previous = previous.next!;
-      packet.next = previous.next;
-      previous.next = packet;
-    }
-  }
-
-  override fire(): void {
-    const packet = this.head!;
-    const next = packet.next;
-    this.head = next;
-    this.held--;
-    if (next === null) this.tail = null;
-    else this.network.events.scheduleOrdered(this.actorId, next.arriveNs, next.order);
-    packet.next = null;
-    this.network.forward(packet);
-  }
+  protected override arrived(packet: Packet): void { this.network.forward(packet); }
 }

@@ -6,6 +6,7 @@ import { Worker } from 'node:worker_threads';
 import { dumbbell, queue } from './fixture.js';
 import { withRun } from './testing.js';
 import type { SimulationReply, SimulationRequest } from './worker.js';
+import { temporaryFolder } from '../testbed/testing/temporary-folder.js';
 
 /** All replies to one request. */
 const ask = async (request: SimulationRequest): Promise<SimulationReply[]> => {
@@ -29,7 +30,7 @@ describe('A simulation in a worker thread', () => {
   const plan = dumbbell({ rateBps: 5e6, queue: queue('codel'), pairs: 1, rttNs: 30e6, durationNs: 3e9, flows: [{}] });
 
   it('gives the same files as in this thread, and tells how far it is', async () => {
-    const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'simulate-'));
+    const dir = temporaryFolder('simulate-');
     try {
       const replies = await ask({ plan, rawDir: dir, records: true });
       assert.equal(replies.at(-1)!.type, 'done');

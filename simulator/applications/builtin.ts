@@ -2,6 +2,9 @@
 
 import { receiveLowWater, receiveRoom } from '../../testbed/traffic/receive-buffer.js';
 import type { Application, Stage } from './application.js';
+import { ChunkedConnection } from './chunks.js';
 import { OneConnection } from './one-connection.js';
 
-export const builtin = (stage: Stage): Application => new OneConnection(stage, { lowWaterBytes: receiveLowWater, roomBytes: receiveRoom, readBytes: Infinity });
+const reading = { lowWaterBytes: receiveLowWater, roomBytes: receiveRoom, readBytes: Infinity };
+
+export const builtin = (stage: Stage): Application => (stage.plan.chunks === undefined ? new OneConnection(stage, reading) : new ChunkedConnection(stage, reading, stage.plan.chunks));

@@ -5,14 +5,14 @@
  * TSO autosizing and deferral, TCP small queues, internal pacing, ECN (RFC 3168).
  *
  * Differences from Linux: sequence numbers count segments of one MSS (what is sent is never re-segmented or merged; only the
- * last segment may be short; what is not sent yet lies in buffers as the kernel's, tcp_sendmsg); the application writes whenever the send buffer lets it, whole segments at a time; no reneging, urgent data, MTU probing,
- * fast open or idle restart (the application never pauses); PSH every half window is counted without regard to where writes end.
+ * last segment of what the application writes at once may be short; what is not sent yet lies in buffers as the kernel's, tcp_sendmsg); the application writes whenever the send buffer lets it, whole segments at a time; no reneging, urgent data, MTU probing
+ * or fast open; PSH every half window is counted without regard to where writes end; a chunk's short last segment counts as a full one in windows.
  *
  * `model: classic` (see `TcpModel`) turns off RACK, TLP, PRR, F-RTO, undo, limited transmit, TSO, TSQ and the receive window: a segment is lost when three later
  * ones have been SACKed, cwnd drops to ssthresh at once, and what is in flight during recovery is counted as in RFC 6675.
  */
 
-import { Actor } from '../events.js';
+import { Actor, type Process } from '../events.js';
 import type { Network } from '../network.js';
 import { kind, type Packet, type SmallQueueOwner } from '../packet.js';
 import { mix32 } from '../random.js';
@@ -37,6 +37,8 @@ export interface TcpModel {
   /** Receive window auto-tuning and send buffer limits; otherwise unlimited. */
   readonly bufferLimits: boolean;
   readonly initialWindow: number;
+  /** A pause costs window (net.ipv4.tcp_slow_start_after_idle). */
+  readonly slowStartAfterIdle: boolean;
   /** Largest send and receive buffer, bytes: tcp_wmem[2], tcp_rmem[2]. */
   readonly wmemMax: number;
   readonly rmemMax: number;
@@ -48,6 +50,7 @@ export function tcpModel(model: 'linux' | 'classic', sysctls: Readonly<Record<st
   const most = (name: string, otherwise: number): number => Number(sysctls[name]?.trim().split(/\s+/)[2] ?? otherwise);
   return {
     rack: linux, tso: linux, limitedTransmit: linux, rethinksHash: linux, delayedAcks: linux, bufferLimits: linux, initialWindow: 10,
+    slowStartAfterIdle: linux && (sysctls['net.ipv4.tcp_slow_start_after_idle'] ?? '1').trim() !== '0',
     wmemMax: most('net.ipv4.tcp_wmem', 4194304), rmemMax: most('net.ipv4.tcp_rmem', 6291456),
   };
 }
@@ -88,7 +91,7 @@ class PacingTimer extends Actor {
   override fire(): void { this.sender.unthrottle(); }
 }
 
-export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
+export class TcpSender extends Actor implements Endpoint, SmallQueueOwner, Process {
   // Identity.
   readonly mss: number;
   private readonly headerBytes: number;
@@ -109,6 +112,9 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   /** Told when it is connected; and, after `hold`, when it could be written to again. */
   onConnect: (() => void) | null = null;
   onWritable: (() => void) | null = null;
+  /** Payload of the short segments of an application that writes in chunks, and how much they lack up to what was acknowledged, bytes. */
+  private shortSegments: Map<number, number> | null = null;
+  private lackingBytes = 0;
   private finAlone = false;
   private closing = false;
   /** Send buffer: segments the application has written so far, and its size in bytes (sk_sndbuf). */
@@ -309,6 +315,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   /** Payload the application has written, bytes. */
   get bytesWritten(): number { return this.bytesOf(this.written); }
   private bytesOf(segments: number): number {
+    if (this.shortSegments !== null) return segments * this.mss - this.lackingBytes;
     if (segments === 0) return 0;
     return (segments - 1) * this.mss + this.firstBytes + (segments === this.total && segments > 1 ? this.lastBytes - this.mss : 0);
   }
@@ -369,6 +376,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     // tcp_init_transfer: more than one SYN went unanswered, and not only because the answer was slow (tcp_try_undo_spurious_syn).
     if (this.synTries > 2 && packet.tsEcr !== this.firstSynMs) this.cwnd = 1;
     this.deliveredUs = this.nowUs;
+    this.lastSentJiffies = this.nowJiffies;
     this.updatePacingRate();
     this.cc.init(this);
     this.sendAck();
@@ -439,6 +447,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
   private setBufferEnd(k: number, end: number): void { this.bufferEnds[(this.firstBuffer + k) & (this.bufferEnds.length - 1)] = end; }
 
   private addBuffer(end: number): void {
+    if (this.packetsOut === 0) this.restartAfterIdle();
     this.growBuffers();
     this.setBufferEnd(this.buffers++, end);
     this.setBufferPush(this.buffers - 1, 0);
@@ -511,6 +520,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
    */
   private write(): void {
     if (!this.model.bufferLimits) return;
+    this.checkApplicationLimited();
     this.fillBuffers();
     if (this.onWrite !== null) this.onWrite();
   }
@@ -539,17 +549,34 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     }
   }
 
-  /** Sends what may be sent; room in the send buffer wakes the application (tcp_check_space), which writes on. */
+  /** Sends what may be sent; room in the send buffer wakes the application, which writes on when everything else of this instant has happened. */
   private push(): void {
     this.output(push.all);
-    while (this.written < this.total) {
-      if (this.inFlight < this.cwnd) this.expandBuffer();
-      const queued = this.queued();
-      if (this.sndbuf - queued < queued / 2) return;
+    if (this.written >= this.total) this.close();
+    else if (!this.woken && this.hasRoom()) {
+      this.woken = true;
+      this.network.events.wake(this);
+    }
+  }
+  private woken = false;
+
+  /** tcp_check_space */
+  private hasRoom(): boolean {
+    if (this.inFlight < this.cwnd) this.expandBuffer();
+    const queued = this.queued();
+    return this.sndbuf - queued >= queued / 2;
+  }
+
+  /** The application writes until the buffer is full; what it sends may make room at once. */
+  run(): void {
+    this.woken = false;
+    if (this.finished || this.actorId < 0) return;
+    this.clock();
+    while (this.written < this.total && this.hasRoom()) {
       this.write();
       this.output(push.all);
     }
-    this.close();
+    if (this.written >= this.total) this.close();
   }
 
   /** After the last byte: the FIN goes with the last segment if that still waits, and alone if it was sent (tcp_send_fin). */
@@ -561,7 +588,10 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     if (this.closing && !this.closeDue) return;
     this.closing = true;
     this.closeDue = false;
-    if (this.nxt < this.total) return;
+    if (this.nxt < this.total) {
+      if (this.shortSegments !== null) this.output(push.all); // a short segment that waited goes with the FIN
+      return;
+    }
     this.finAlone = true;
     this.output(push.all);
   }
@@ -578,6 +608,36 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     packet.ack = this.peerFin ? 1 : 0;
     if (this.ecnOk && this.cc.needsEcn) packet.ecn = 2;
     this.network.send(packet);
+  }
+
+  /** Before `connect`: the application writes nothing but what is offered. */
+  awaitChunks(): void {
+    this.awaiting = true;
+    this.total = this.written = 0;
+    this.lastBytes = this.mss;
+    this.closing = this.closeDue = false;
+    this.shortSegments = new Map();
+  }
+
+  /** The application writes a chunk behind what it has written so far. @param bytes 1 or more */
+  offer(bytes: number): void {
+    if (this.finished || !this.awaiting) return;
+    let left = bytes;
+    // What the last segment lacks is filled if it was not sent yet.
+    const open = this.total > this.nxt ? this.shortSegments!.get(this.total - 1) : undefined;
+    if (open !== undefined) {
+      const filled = Math.min(this.mss, open + left);
+      left -= filled - open;
+      if (filled < this.mss) this.shortSegments!.set(this.total - 1, filled); else this.shortSegments!.delete(this.total - 1);
+    }
+    const segments = Math.ceil(left / this.mss);
+    this.total += segments;
+    if (segments * this.mss > left) this.shortSegments!.set(this.total - 1, left - (segments - 1) * this.mss);
+    if (!this.model.bufferLimits) this.written = this.total;
+    if (!this.connected) return;
+    this.clock();
+    this.write();
+    this.push();
   }
 
   /** Sends no new data any more: what was sent is brought to its end, then the connection closes. */
@@ -812,6 +872,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     return s * this.mss + this.payloadOf(s) <= this.wndEnd;
   }
   private payloadOf(s: number): number {
+    if (this.shortSegments !== null) return this.shortSegments.get(s) ?? (s < this.total ? this.mss : 0);
     return s === 0 ? this.firstBytes : s < this.total - 1 ? this.mss : s === this.total - 1 ? this.lastBytes : 0;
   }
 
@@ -930,6 +991,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       let count = Math.min(quota, length);
       // A burst never goes beyond the receive window.
       while (count > 1 && !this.windowAllows(this.nxt + count - 1)) count--;
+      if (this.shortSegments !== null && most === push.all && this.mustFill(this.nxt + count - 1) && --count === 0) break;
       if (this.smallQueueFull(0, count * this.mss)) {
         // tso_fragment came before: the burst that must wait has a buffer of its own, and the last one room again.
         if (this.buffers > 0 && count < length) this.splitFirstBuffer(this.nxt + count);
@@ -956,6 +1018,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
         this.stamp(i, sentUs);
         board.sentLast(s);
         bytes += this.payloadOf(s);
+        if (this.shortSegments !== null && this.payloadOf(s) < this.mss) this.shortSentEnd = s + 1;
         this.nxt = s + 1;
         this.packetsOut++;
         this.transmit(s, false, k === 0 ? bufferOverhead + (count - 1) * this.mss + this.payloadOf(s + count - 1) : 0);
@@ -977,6 +1040,13 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       if (!probe) this.scheduleLossProbe(false);
     } else if (this.packetsOut === 0 && this.nxt < end && this.pending === timer.none) this.armPaced(timer.probe0, this.rto);
   }
+
+  /** tcp_nagle_check, as Minshall has it: a short segment waits for more to fill it while an earlier one is not acknowledged. */
+  private mustFill(s: number): boolean {
+    return s === this.written - 1 && this.packetsOut > 0 && this.shortSentEnd > this.una && this.payloadOf(s) < this.mss && !this.closing;
+  }
+  /** End of the last short segment that was sent (snd_sml). */
+  private shortSentEnd = 0;
 
   /** @param sentUs when it departs (skb_mstamp_ns): later than now where a queue paces */
   private stamp(i: number, sentUs: number): void {
@@ -1035,9 +1105,11 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     const { board } = this;
     const i = s & board.mask;
     this.retransmits++;
+    if (this.inFlight === 0) this.cc.txStart(this);
+    this.lastSentJiffies = this.nowJiffies;
     this.stamp(i, Math.floor(this.sendAtNs / 1000));
     board.sentLast(s);
-    board.flags[i] = (board.flags[i]! | seg.everRetransmitted) & ~seg.delivered;
+    board.flags[i] = (board.flags[i]! & ~(seg.delivered | seg.appLimited)) | seg.everRetransmitted | (this.appLimited > 0 ? seg.appLimited : 0);
     this.transmit(s, true, bufferOverhead + this.payloadOf(s));
   }
   /** A single segment, whether or not it is its turn. */
@@ -1117,6 +1189,23 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       this.maxPacketsOut = this.packetsOut;
       this.cwndUsageSeq = this.nxt;
     }
+  }
+
+  /** tcp_slow_start_after_idle_check, tcp_cwnd_restart (RFC 2861): nothing in flight and nothing sent for longer than a retransmission timeout: the window is halved for each that passed, down to the initial one. */
+  private restartAfterIdle(): void {
+    if (!this.model.slowStartAfterIdle || this.cc.controlsRate) return;
+    let idle = this.nowJiffies - this.lastSentJiffies;
+    if (idle <= this.rto) return;
+    this.ssthresh = this.currentSsthresh();
+    const restart = Math.min(this.model.initialWindow, this.cwnd);
+    let cwnd = this.cwnd;
+    while ((idle -= this.rto) > 0 && cwnd > restart) cwnd >>= 1;
+    this.cwnd = Math.max(cwnd, restart);
+  }
+
+  /** tcp_rate_check_app_limited: the application writes where nothing waited to be sent and the window had room. */
+  private checkApplicationLimited(): void {
+    if (this.written === this.nxt && this.hostBytes === 0 && this.inFlight < this.cwnd && this.lostOut <= this.retransOut) this.appLimited = Math.max(1, this.delivered + this.inFlight);
   }
 
   private initReduction(): void {
@@ -1612,6 +1701,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
     }
     if (acked > 0) {
       this.flag |= f.dataAcked;
+      if (this.shortSegments !== null && this.shortSegments.size > 0) this.forgetShort(priorUna, ack);
       if (this.retransmitHint >= 0 && this.retransmitHint < ack) this.retransmitHint = -1;
     }
     let seqRtt = -1;
@@ -1659,6 +1749,15 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner {
       this.updatePacingRate();
     }
     this.transmitRecovery(rexmit);
+  }
+
+  private forgetShort(from: number, to: number): void {
+    for (let s = from; s < to; s++) {
+      const payload = this.shortSegments!.get(s);
+      if (payload === undefined) continue;
+      this.lackingBytes += this.mss - payload;
+      this.shortSegments!.delete(s);
+    }
   }
 
   /** tcp_update_pacing_rate, bytes/s: twice the current rate in slow start, 1.2 times after. */

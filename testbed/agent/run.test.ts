@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import * as fs from 'node:fs';
-import * as os from 'node:os';
 import * as path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Plan } from '../plan/plan.js';
@@ -12,6 +11,7 @@ import { needsGuest, runInGuest } from '../testing/guest.js';
 import { agentOptions } from './main.js';
 import { judgeRealTime, parseHostTime, realTimeBounds } from './realtime.js';
 import { Lateness } from './loop.js';
+import { temporaryFolder } from '../testing/temporary-folder.js';
 
 const main = fileURLToPath(new URL('./main.js', import.meta.url));
 const s = 1e9;
@@ -34,7 +34,7 @@ describe('the agent on this host, in namespaces of its own', function () {
     if (process.getuid?.() !== 0) this.skip(); // namespaces need root
   });
   beforeEach(() => {
-    folder = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-agent-'));
+    folder = temporaryFolder('testbed-agent-');
     tag = `t${Math.random().toString(36).slice(2).padEnd(7, '0').slice(0, 7)}`;
   });
   afterEach(() => fs.rmSync(folder, { recursive: true, force: true }));

@@ -63,7 +63,6 @@ const PR_SET_PDEATHSIG = 1;
 const SCHED_OTHER = 0;
 const SCHED_FIFO = 1;
 const SCHED_RESET_ON_FORK = 0x40000000;
-const hostfsMagic = 0x00c0ffee;
 /** Limit of the wait for flows to close and queues to drain after the end, ns. */
 const longestDrain = 30 * second;
 
@@ -124,10 +123,6 @@ class AgentRun {
     if (this.options.mode === 'local') {
       prctl(PR_SET_PDEATHSIG, os.constants.signals.SIGTERM, 0, 0, 0);
       if (process.ppid !== this.parent) this.interrupt('the end of its parent process');
-    }
-    // Files on a UML guest's hostfs reach the host by write-back: each second, not each half minute, so that a killed guest loses little.
-    if (fs.statfsSync(this.options.rawDir).type === hostfsMagic) {
-      for (const name of ['dirty_writeback_centisecs', 'dirty_expire_centisecs']) tryWrite(`/proc/sys/vm/${name}`, '100');
     }
     this.log.write({
       type: 'facts', clock: this.options.clock, kernel: os.release(), kernelVersion: os.version(), architecture: os.machine(), node: process.version,
@@ -341,12 +336,4 @@ function messageOf(error: unknown, rawDir: string): string {
   if (fullDisk.has(codeOf(error))) return `the disk that holds ${rawDir} is full (${codeOf(error)}): records are cut off here. Free some space or choose another folder (--out), then run again.`;
   if (!(error instanceof Error)) return String(error);
   return error.name === 'Error' || error.name === 'TypeError' ? (error.stack ?? error.message) : error.message;
-}
-
-function tryWrite(file: string, text: string): void {
-  try {
-    fs.writeFileSync(file, text);
-  } catch {
-    // not there or not ours to set
-  }
 }

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
-import * as os from 'node:os';
 import * as path from 'node:path';
 import type { Plan } from '../plan/plan.js';
 import { ingest } from '../records/ingest.js';
@@ -10,6 +9,7 @@ import { RecordWriter } from '../records/record-file.js';
 import { random, syntheticPlan, writeSyntheticRaw } from '../records/synthetic-raw.js';
 import { computeMetrics, measureRun } from './metrics.js';
 import type { Metrics } from './metrics.js';
+import { temporaryFolder } from '../testing/temporary-folder.js';
 
 /** Order statistics done the long way: Hyndman & Fan type 7. */
 function quantile(values: readonly number[], p: number): number {
@@ -26,7 +26,7 @@ describe('metrics', function metricsTests() {
   this.timeout(60_000);
   let runDir: string;
   beforeEach(() => {
-    runDir = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-metrics-'));
+    runDir = temporaryFolder('testbed-metrics-');
     fs.mkdirSync(path.join(runDir, 'raw'));
   });
   afterEach(() => { fs.rmSync(runDir, { recursive: true, force: true }); });

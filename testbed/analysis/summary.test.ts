@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
-import * as os from 'node:os';
 import * as path from 'node:path';
 import { UserError } from '../errors.js';
 import { writeRunJson } from '../records/run-json.js';
 import type { RunJson } from '../records/run-json.js';
 import { runJson } from '../records/synthetic-raw.js';
 import { summarise } from './summary.js';
+import { temporaryFolder } from '../testing/temporary-folder.js';
 
 describe('summary of a folder of runs', () => {
   let folder: string;
-  beforeEach(() => { folder = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-summary-')); });
+  beforeEach(() => { folder = temporaryFolder('testbed-summary-'); });
   afterEach(() => { fs.rmSync(folder, { recursive: true, force: true }); });
 
   function addRun(name: string, over: Partial<RunJson>, delay: number | null): void {

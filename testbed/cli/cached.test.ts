@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import * as module from 'node:module';
-import * as os from 'node:os';
 import * as path from 'node:path';
 import { projectFile } from '../../kernel/project.js';
+import { temporaryFolder } from '../testing/temporary-folder.js';
 
 /** Node's own cache (22.1) is not ours to look into: there only what the program does counts. */
 const ours = !('enableCompileCache' in module);
@@ -12,7 +12,7 @@ const ours = !('enableCompileCache' in module);
 describe('the cache of compiled code', () => {
   let place: string;
   beforeEach(() => {
-    place = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-cached-'));
+    place = temporaryFolder('testbed-cached-');
     fs.mkdirSync(path.join(place, 'bundle'));
     write('first', 'function twice(x) { return 2 * x; }\nexports.twice = twice;\nprocess.stdout.write(`${twice(21)} ${require("node:path").basename(__filename)} ${process.argv[2]}`);\nprocess.exitCode = process.argv[2] === "fails" ? 1 : 0;\n');
   });

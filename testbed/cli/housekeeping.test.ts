@@ -43,6 +43,12 @@ describe('keeping runs in order', () => {
     assert.deepEqual(left(), ['dumb-2-bbbb', 'lot-1-aaaa']);
   });
 
+  it('list says when a run started by the clock of the place, as its name does', async () => {
+    add('lot-20260101-083000-aaaaaa', { started: '2025-12-31T23:30:00.000Z', ended: '2025-12-31T23:31:00.000Z' });
+    assert.match((await place.testbed(['list'], { env: { TZ: 'Asia/Tokyo' } })).stdout, /2026-01-01 08:30/);
+    assert.match((await place.testbed(['list', '--json'], { env: { TZ: 'Asia/Tokyo' } })).stdout, /2025-12-31T23:30:00\.000Z/);
+  });
+
   it('tag gives a set or a run a name that list shows, and takes it away', async () => {
     add('lot-1-aaaa/a');
     add('lot-1-aaaa/b');

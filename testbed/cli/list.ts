@@ -95,11 +95,19 @@ export function row(entry: Listed): Row {
   };
 }
 
+/** By this place's clock, as in the names of the folders. @param iso of UTC */
+export function localTime(iso: string): string {
+  const time = new Date(iso);
+  if (Number.isNaN(time.getTime())) return iso;
+  const two = (value: number): string => String(value).padStart(2, '0');
+  return `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} ${two(time.getHours())}:${two(time.getMinutes())}`;
+}
+
 /** Two lines an entry: an id must stay whole to be of use, and is often longer than a column of a table can be. */
 export function listTable(entries: readonly Listed[]): string {
   return entries.map((entry) => {
     const { id, scenario, machine, varied, seeds, status, started, tags } = row(entry);
-    const when = started === '' ? 'start unknown' : started.slice(0, 16).replace('T', ' ');
+    const when = started === '' ? 'start unknown' : localTime(started);
     const [first] = entry.runs;
     // What nobody was left to write: of a run that ended by itself, its status says enough here.
     const why = !entry.set && (first!.status === 'unreadable' || (first!.status === 'incomplete' && first!.ended === null)) ? first!.error ?? '' : '';

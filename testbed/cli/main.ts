@@ -35,10 +35,10 @@ const commands: Readonly<Record<string, { readonly summary: string; readonly loa
 
 const version = '0.1.0';
 
-/** `help run` is `run --help`, with all its options, which only the command's own file knows. */
+/** `help run` and `--help run` are `run --help`, with all its options, which only the command's own file knows. */
 function withoutHelpCommand(words: readonly string[]): readonly string[] {
   const [help, name, ...more] = words;
-  if (help !== 'help' || name === undefined || name.startsWith('-')) return words;
+  if (help === undefined || !['help', '--help', '-h'].includes(help) || name === undefined || name.startsWith('-')) return words;
   return Object.hasOwn(commands, name) ? [name, ...more, '--help'] : [name];
 }
 

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
-import * as os from 'node:os';
 import * as path from 'node:path';
 import { UserError } from '../errors.js';
 import { writeRunJson } from '../records/run-json.js';
@@ -11,10 +10,11 @@ import { entriesOf, listTable, row } from './list.js';
 import type { Listed } from './list.js';
 import { findRuns, nearest, resolveRun } from './runs.js';
 import { show } from './show.js';
+import { temporaryFolder } from '../testing/temporary-folder.js';
 
 describe('runs on disk', () => {
   let results: string;
-  beforeEach(() => { results = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-runs-')); });
+  beforeEach(() => { results = temporaryFolder('testbed-runs-'); });
   afterEach(() => { fs.rmSync(results, { recursive: true, force: true }); });
 
   function add(id: string, over: Partial<RunJson> = {}): void {

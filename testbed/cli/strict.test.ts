@@ -27,6 +27,12 @@ describe('the command line', () => {
     assert.match(stdout, /2 runs of 15s[^]*seed4[^]*seed5/);
   });
 
+  it('refuses an empty value, as of a variable of the shell that is not set', async () => {
+    await refused(/option '--out <folder>' is given nothing: an empty value\n\(see: testbed sim --help\)/, 'sim', scenario, '--dry-run', '--out', '');
+    await refused(/option '--set <path=value>' is given nothing/, 'sim', scenario, '--dry-run', '--set=');
+    await refused(/option '--where <condition>' is given nothing/, 'list', '--where', '');
+  });
+
   it('refuses a number that is none instead of leaving the option out', async () => {
     await refused(/'-n, --last <count>' argument 'abc' is invalid/, 'list', '-n', 'abc');
     await refused(/'--run <n>' argument 'abc' is invalid/, 'plan', scenario, '--run', 'abc');
@@ -38,7 +44,7 @@ describe('the command line', () => {
       assert.equal(asked.code, 0);
       assert.equal(asked.stdout, own.stdout);
     }
-    assert.match((await run('help', 'run')).stdout, /--machine <name>/);
+    for (const help of ['help', '--help', '-h']) assert.match((await run(help, 'run')).stdout, /--machine <name>/);
     await refused(/unknown command 'rnu'\n\(Did you mean run\?\)/, 'help', 'rnu');
   });
 

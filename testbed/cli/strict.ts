@@ -1,4 +1,4 @@
-/** What commander lets pass and a user does not expect: an option given twice, of which the last would silently win. */
+/** What commander lets pass and a user does not expect: an option given twice, of which the last would silently win; an empty value, as of a shell's variable that is not set. */
 
 import type { Command, Option } from 'commander';
 
@@ -7,15 +7,16 @@ const repeatable = (option: Option): boolean => Array.isArray(option.defaultValu
 
 const takesValue = (option: Option): boolean => option.required || option.optional;
 
-/** Makes the command and those below it refuse a value that another would replace, and point at their own --help after a mistake. */
+/** Makes the command and those below it refuse these, and point at their own --help after a mistake. */
 export function strict(command: Command): void {
   const name = pathOf(command);
   command.showHelpAfterError(`(see: ${name} --help)`);
   for (const option of command.options) {
-    if (!takesValue(option) || repeatable(option)) continue;
+    if (!takesValue(option)) continue;
     let before: string | null = null;
     command.on(`option:${option.name()}`, (value: string) => {
-      if (before !== null) command.error(`error: option '${option.flags}' is given twice (${before}, ${value}); expected once${instead(command, option)}`);
+      if (value === '') command.error(`error: option '${option.flags}' is given nothing: an empty value`);
+      if (before !== null && !repeatable(option)) command.error(`error: option '${option.flags}' is given twice (${before}, ${value}); expected once${instead(command, option)}`);
       before = value;
     });
   }

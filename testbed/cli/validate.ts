@@ -29,7 +29,7 @@ export function register(program: Command): void {
     .option('--dry-run', 'check everything and say what would run, then stop')
     .action(async (paths: readonly string[], options: Options) => {
       if (options.machine !== undefined && options.kernel !== undefined) throw new UserError('--machine and --kernel: expected one of them (--kernel 6.12 is --machine uml:6.12)', 2);
-      if (options.machine === 'auto') throw new UserError('--machine auto: expected one kernel for all scenarios, such as uml or local', 2);
+      if (options.machine === 'auto' || options.machine === 'all') throw new UserError(`--machine ${options.machine}: expected one kernel for all scenarios, such as uml or local`, 2);
       process.exitCode = await validate({
         paths, set: options.set, only: options.only, out: options.out, keep: options.keep ?? false, dryRun: options.dryRun ?? false,
         machine: options.machine ?? (options.kernel === undefined ? 'uml' : `uml:${options.kernel}`),

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
-import * as os from 'node:os';
 import * as path from 'node:path';
 import { computeMetrics } from '../analysis/metrics.js';
 import { UserError } from '../errors.js';
@@ -14,11 +13,12 @@ import { comparisonName, compareFromDisk } from './comparison.js';
 import type { CompareOptions, Comparison } from './comparison.js';
 import { comparisonText } from './text.js';
 import { comparisonPageName, writeComparison } from './write.js';
+import { temporaryFolder } from '../testing/temporary-folder.js';
 
 describe('comparing runs on disk', function comparing() {
   this.timeout(120_000);
   let folder: string;
-  beforeEach(() => { folder = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-compare-')); });
+  beforeEach(() => { folder = temporaryFolder('testbed-compare-'); });
   afterEach(() => { fs.rmSync(folder, { recursive: true, force: true }); });
 
   const base: SyntheticOptions = { packets: 1500, load: 0.95, limitPackets: 60, shortFlows: 8 };

@@ -1,6 +1,6 @@
 /** comparison.html: one self-contained page, the sides drawn together. */
 
-import { dash, formatCount, formatPercent, formatVaried } from '../report/format.js';
+import { counted, dash, formatCount, formatPercent, formatVaried } from '../report/format.js';
 import { page, pairs, table } from '../report/page.js';
 import type { Cell as TableCell } from '../report/page.js';
 import { escapeHtml, intervalPlot, linePlot } from '../report/svg.js';
@@ -9,7 +9,7 @@ import type { FigureDifference } from './compare.js';
 import type { CellComparison, ComparedCell, Comparison } from './comparison.js';
 import type { CdfCurve, Curve, Overlay } from './overlay.js';
 import { pairingText, seedsText } from './text.js';
-import { distributionName, figureName, formatDifference, formatDistance, formatInterval, formatP, formatRelative, formatValue, givenText, isEmpty, isHeadline, isMaterial, nothingDiffers, partOf, plural, summary, verdictWords } from './wording.js';
+import { distributionName, figureName, formatDifference, formatDistance, formatInterval, formatP, formatRelative, formatValue, givenText, isEmpty, isHeadline, isMaterial, nothingDiffers, partOf, summary, verdictWords } from './wording.js';
 
 /** Cells whose curves are drawn; figures of all cells are in tables. */
 export const mostDrawn = 8;
@@ -32,7 +32,7 @@ export function comparisonPage(comparison: Comparison, overlays: readonly (Overl
 }
 
 function header({ sides, cells }: Comparison, title: string): string {
-  const chips = [...sides.map(({ label, runs }, index) => `${index === 0 ? 'reference: ' : ''}${label} · ${plural(runs.length, 'run')} · seed${runs.length === 1 ? '' : 's'} ${seedsText([...new Set(runs.map(({ seed }) => seed))])}`),
+  const chips = [...sides.map(({ label, runs }, index) => `${index === 0 ? 'reference: ' : ''}${label} · ${counted(runs.length, 'run')} · seed${runs.length === 1 ? '' : 's'} ${seedsText([...new Set(runs.map(({ seed }) => seed))])}`),
     ...(cells.length > 1 ? [`${cells.length} cells`] : [])];
   return `<h1>${escapeHtml(title)}</h1><ul class="chips">${chips.map((chip) => `<li>${escapeHtml(chip)}</li>`).join('')}</ul>`;
 }
@@ -86,7 +86,7 @@ const smallest = 0.001;
 function figuresSection(one: CellComparison, names: readonly [string, string]): string {
   const shown = one.figures.filter((figure) => !isEmpty(figure) && (isHeadline(figure) || (figure.verdict === 'outside' && figure.role === 'figure' && isMaterial(smallest)(figure))));
   const small = one.figures.filter((figure) => figure.verdict === 'outside' && figure.role === 'figure' && !shown.includes(figure)).length;
-  const note = small === 0 ? '' : `<p class="dim">${plural(small, 'more figure is', 'more figures are')} outside the noise, but with a difference below ${formatPercent(smallest)} of the reference: see every figure.</p>`;
+  const note = small === 0 ? '' : `<p class="dim">${counted(small, 'more figure is', 'more figures are')} outside the noise, but with a difference below ${formatPercent(smallest)} of the reference: see every figure.</p>`;
   const all = one.figures.filter((figure) => !(figure.reference.n === 0 && figure.other.n === 0));
   const parts = [...new Set(all.map(({ figure }) => partOf(figure)))];
   const different = one.measuredDifferently.length === 0 ? '' : `<div class="state warn"><strong>Measured in different ways</strong><ul>${one.measuredDifferently.slice(0, 12).map(({ figure, reference, other }) => `<li>${escapeHtml(figureName(figure))}: ${escapeHtml(reference)} / ${escapeHtml(other)}</li>`).join('')}</ul></div>`;
@@ -178,7 +178,7 @@ function forest(one: CellComparison, labels: readonly string[]): string {
   const left = usable.length - shown.length;
   return intervalPlot({
     title: `Relative difference${labels.length > 2 ? `, ${labels[one.side]}` : ''}`,
-    caption: [`Filled: ${labels[one.side]} relative to ${labels[0]}.`, noise ? 'Bar: 95 % interval. Open: the noise on either side of 0.' : '', left > 0 ? `${plural(left, 'figure')} beyond ±100 % or further down the table.` : ''].filter((text) => text !== '').join(' '),
+    caption: [`Filled: ${labels[one.side]} relative to ${labels[0]}.`, noise ? 'Bar: 95 % interval. Open: the noise on either side of 0.' : '', left > 0 ? `${counted(left, 'figure')} beyond ±100 % or further down the table.` : ''].filter((text) => text !== '').join(' '),
     x: { label: `difference, % of ${labels[0]}`, min: Math.min(0, ...extent), max: Math.max(0, ...extent) }, intervals: bounded,
   });
 }

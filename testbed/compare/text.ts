@@ -2,10 +2,10 @@
 
 import pc from 'picocolors';
 import { columnsText, wrap } from '../report/columns.js';
-import { dash, formatCount, formatPercent, formatVaried } from '../report/format.js';
+import { counted, dash, formatCount, formatPercent, formatVaried } from '../report/format.js';
 import type { FigureDifference } from './compare.js';
 import type { CellComparison, Comparison } from './comparison.js';
-import { distributionName, figureName, formatDifference, formatDistance, formatInterval, formatP, formatRelative, formatValue, givenText, isEmpty, isHeadline, isMaterial, nothingDiffers, plural, summary, verdictWords } from './wording.js';
+import { distributionName, figureName, formatDifference, formatDistance, formatInterval, formatP, formatRelative, formatValue, givenText, isEmpty, isHeadline, isMaterial, nothingDiffers, summary, verdictWords } from './wording.js';
 
 export interface TextOptions {
   /** Every figure, not only the headline ones and those outside the noise. */
@@ -23,7 +23,7 @@ export function comparisonText(comparison: Comparison, options: TextOptions): st
   const { all, columns } = options;
   const labels = sides.map(({ label }) => label);
   const parts: string[] = [pc.bold(`${labels.slice(1).join(', ')} against ${labels[0]}`)];
-  parts.push(sides.map(({ label, given, runs, notCompared }) => [`${label}: ${givenText(given)}, ${plural(runs.length, 'run')} (seed${new Set(runs.map(({ seed }) => seed)).size === 1 ? '' : 's'} ${seedsText(runs.map(({ seed }) => seed))})`,
+  parts.push(sides.map(({ label, given, runs, notCompared }) => [`${label}: ${givenText(given)}, ${counted(runs.length, 'run')} (seed${new Set(runs.map(({ seed }) => seed)).size === 1 ? '' : 's'} ${seedsText(runs.map(({ seed }) => seed))})`,
     ...notCompared.slice(0, 5).map(({ id, reason }) => `  ${pc.yellow('left out')} ${id}: ${reason}`), ...(notCompared.length > 5 ? [`  and ${notCompared.length - 5} more left out`] : [])].join('\n')).join('\n'));
   if (missing.length > 0) parts.push(missing.map(({ label, reason }) => `${pc.yellow('missing')} ${label}: ${reason}`).join('\n'));
   for (const { side, differences } of differs) {
@@ -52,7 +52,7 @@ export function comparisonText(comparison: Comparison, options: TextOptions): st
     }
   } else parts.push(`Figures of each cell: --all, comparison.json, or the page.`);
 
-  if (unmatched.length > 0) parts.push([`Not matched (no runs that varied so on the other side):`, ...unmatched.slice(0, 10).map(({ side, varied, runs }) => `  ${labels[side]}: ${formatVaried(varied) || 'nothing varied'} (${plural(runs.length, 'run')})`), ...(unmatched.length > 10 ? [`  and ${unmatched.length - 10} more`] : [])].join('\n'));
+  if (unmatched.length > 0) parts.push([`Not matched (no runs that varied so on the other side):`, ...unmatched.slice(0, 10).map(({ side, varied, runs }) => `  ${labels[side]}: ${formatVaried(varied) || 'nothing varied'} (${counted(runs.length, 'run')})`), ...(unmatched.length > 10 ? [`  and ${unmatched.length - 10} more`] : [])].join('\n'));
   parts.push(`Test: Welch’s t over seeds for the noise (95 %), percentile bootstrap over seeds for the interval, run-by-run distances for distributions.\nThey take seeds as independent and values over seeds as near normal; assumptions in full are in comparison.json and on the page.`);
   parts.push(pc.bold(summary(comparison)));
   return parts.filter((part) => part !== '').join('\n\n').split('\n').map((line) => wrapLine(line, columns)).join('\n');
@@ -66,7 +66,7 @@ export function seedsText(all: readonly number[]): string {
 export function pairingText({ pairedSeeds, referenceSeeds, otherSeeds }: CellComparison): string {
   const [a, b] = [referenceSeeds.length, otherSeeds.length];
   if (a === 1 && b === 1) return pairedSeeds === null ? 'One run a side, of different seeds.' : `One run a side, both of seed ${pairedSeeds[0]}.`;
-  return pairedSeeds === null ? `Not paired: ${plural(a, 'seed')} against ${plural(b, 'other', 'others')}.` : `Paired by seed: ${plural(pairedSeeds.length, 'pair')} (seeds ${seedsText(pairedSeeds)}).`;
+  return pairedSeeds === null ? `Not paired: ${counted(a, 'seed')} against ${counted(b, 'other', 'others')}.` : `Paired by seed: ${counted(pairedSeeds.length, 'pair')} (seeds ${seedsText(pairedSeeds)}).`;
 }
 
 const short = (label: string): string => (label.length > 18 ? `${label.slice(0, 17)}…` : label);

@@ -83,5 +83,3 @@ export const formatDistance = (which: 'ks' | 'wasserstein', unit: 'ms' | 's', va
   value === null ? dash : which === 'ks' ? String(Number(value.toPrecision(3))) : unit === 'ms' ? formatMs(value) : formatSeconds(value);
 
 export const formatP = ({ permutation }: SeedNoise): string => (permutation === null ? dash : `${Number(permutation.p.toPrecision(2))} (≥ ${Number(permutation.smallestP.toPrecision(2))})`);
-
-export const plural = (count: number, one: string, many = `${one}s`): string => `${formatCount(count)} ${count === 1 ? one : many}`;

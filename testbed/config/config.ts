@@ -15,6 +15,7 @@ import { z } from 'zod';
 import { UserError } from '../errors.js';
 import { hostsKinds } from '../machines/machine.js';
 import { queuePlacements } from '../plan/queue-place.js';
+import { systemMessage } from '../run/system-error.js';
 
 const machine = z.strictObject({
   /** `user@host[:port]`, with or without `ssh://`. */
@@ -35,9 +36,11 @@ export type MachineConfig = z.infer<typeof machine>;
 const taken: readonly string[] = ['all', 'auto', 'local', 'uml', 'ssh'];
 const zMachineName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/, 'a name of letters, digits, dots and dashes').refine((name) => !taken.includes(name), { error: `expected another name: ${taken.join(', ')} mean something else after --machine` });
 
+const influx = z.strictObject({ url: z.string().optional(), org: z.string().optional(), bucket: z.string().optional(), token: z.string().optional() });
+
 const schema = z.strictObject({
   machines: z.record(zMachineName, machine).optional(),
-  influx: z.strictObject({ url: z.string().optional(), org: z.string().optional(), bucket: z.string().optional(), token: z.string().optional() }).optional(),
+  influx: influx.optional(),
 });
 export type Config = z.infer<typeof schema>;
 
@@ -62,10 +65,23 @@ export function readConfig(file: string | null = configFile()): Config {
     value = parse(readFileSync(file, 'utf8'));
   } catch (error) {
     const where = error instanceof YAMLParseError && error.linePos ? `:${error.linePos[0].line}` : '';
-    throw new UserError(`${file}${where}: ${(error as Error).message.split('\n')[0]}`, 2);
+    const missing = (error as NodeJS.ErrnoException).code === 'ENOENT' ? `${file}: there is no such file, but TESTBED_CONFIG names it` : systemMessage(error);
+    throw new UserError(missing ?? `${file}${where}: ${(error as Error).message.split('\n')[0]}`, 2);
   }
   const parsed = schema.safeParse(value ?? {});
   if (parsed.success) return parsed.data;
   // The values are not repeated: one of them may be a token.
-  throw new UserError(parsed.error.issues.map((issue) => `${file}: ${issue.path.join('.') || 'the file'}: ${issue.code === 'invalid_key' ? issue.issues[0]!.message : issue.message}`).join('\n'), 2);
+  throw new UserError(parsed.error.issues.map((issue) => `${file}: ${issue.path.join('.') || 'the file'}: ${wording(issue)}`).join('\n'), 2);
 }
+
+function wording(issue: z.core.$ZodIssue): string {
+  switch (issue.code) {
+    case 'invalid_key': return issue.issues[0]!.message;
+    case 'invalid_type': return `expected ${issue.expected === 'string' ? 'text' : 'a map of keys and values'}`;
+    case 'invalid_value': return `expected ${issue.values.join(' or ')}`;
+    case 'unrecognized_keys': return `unknown key ${issue.keys.map((key) => JSON.stringify(key)).join(', ')}; expected ${Object.keys(shapeAt(issue.path)).join(', ')}`;
+    default: return issue.message;
+  }
+}
+
+const shapeAt = ([section]: readonly PropertyKey[]): object => (section === 'machines' ? machine.shape : section === 'influx' ? influx.shape : schema.shape);

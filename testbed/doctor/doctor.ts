@@ -18,7 +18,7 @@ import { lacking, mayUseNamespaces, needsRight } from '../machines/local.js';
 import { openMachine } from '../machines/registry.js';
 import { agentFile } from '../machines/uml.js';
 import type { Need } from '../machines/needs.js';
-import { howToInstall, purposeOf } from './packages.js';
+import { howToInstall, neededPrograms, purposeOf } from './packages.js';
 
 export interface ProgramState { readonly name: string; readonly path: string | null; readonly for: string; readonly fix: string | null; readonly required: boolean }
 export interface MachineState {
@@ -50,25 +50,21 @@ export interface Diagnosis {
   readonly problems: readonly { readonly what: string; readonly fix: string }[];
 }
 
-/** Without these no run works; the others are for what their line says. */
-const required = ['ip', 'tc', 'mount'];
-const optional = ['iperf3', 'ping', 'nsenter', 'unshare', 'setpriv', 'modprobe', 'gcc', 'make', 'flex', 'bison', 'bc', 'xz', 'linux.uml', 'flent', 'netperf', 'irtt', 'fping', 'iperf', 'ITGSend'];
-
 /** Queue disciplines a scenario may ask the local kernel for. */
 const qdiscs = ['htb', 'tbf', 'netem', 'red', 'choke', 'sfq', 'sfb', 'codel', 'fq_codel', 'pie', 'fq_pie', 'cake', 'hhf', 'fq', 'drr', 'dualpi2', 'ingress'];
 
 /** An engine that is asked only whether it is there has to answer soon, ms. */
 const doctorPatienceMs = 5000;
 
-const program = (name: string): ProgramState => {
+const program = (name: string, required: boolean): ProgramState => {
   const found = findProgram(name);
-  return { name, path: found, for: purposeOf(name), fix: found === null ? howToInstall([name]) : null, required: required.includes(name) };
+  return { name, path: found, for: purposeOf(name), fix: found === null ? howToInstall([name]) : null, required };
 };
 
 async function localMachine(): Promise<MachineState> {
   const base = { name: 'local', kernel: os.release(), clocks: ['real'] };
   if (process.platform !== 'linux') return { ...base, usable: false, notes: ['this is not Linux'], fix: null };
-  const tools = ['ip', 'tc', 'unshare', 'nsenter'].filter((name) => findProgram(name) === null);
+  const tools = ['ip', 'tc', 'unshare'].filter((name) => findProgram(name) === null);
   if (tools.length > 0) return { ...base, usable: false, notes: [`needs ${tools.join(', ')}`], fix: howToInstall(tools) };
   if (!mayUseNamespaces()) return { ...base, usable: false, notes: [`needs ${needsRight.what}`], fix: needsRight.fix };
   const need = (name: string): Need => ({ type: 'qdisc', name, by: 'doctor', options: ['?'], modules: [`sch_${name}`] });
@@ -136,7 +132,7 @@ function freeGiB(folder: string): number {
 }
 
 export async function diagnose(): Promise<Diagnosis> {
-  const programs = [...required, ...optional].map(program);
+  const programs = [...neededPrograms('always').map((name) => program(name, true)), ...neededPrograms('usually', 'sometimes').map((name) => program(name, false))];
   const containers = await containerState();
   programs.push({ name: 'docker socket', path: containers.socket, for: purposeOf('docker'), fix: containers.engine === null ? containers.fix : null, required: false });
   const names = [...new Set([...testedVersions, ...builtKernels().map((kernel) => kernel.name), debianName])];

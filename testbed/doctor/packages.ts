@@ -1,19 +1,42 @@
 /**
- * Which package brings a command, by distribution. The table is packages.json because setup.mjs, which runs
- * before anything is compiled, reads it too.
+ * The programs that our code starts, and which package brings each, by distribution: the one list, for setup.mjs, doctor and
+ * every message. It is packages.json because setup.mjs runs before anything is compiled. What every system has is not in it
+ * (sh, coreutils), nor what tells one distribution (apt-get, dpkg-deb).
  */
 
 import { readFileSync } from 'node:fs';
 import { projectFile } from '../../kernel/project.js';
 
-interface Entry { readonly debian: string | null; readonly fedora: string | null; readonly arch: string | null; readonly for: string; /** What else to know where that is the distribution. */ readonly note?: { readonly debian?: string; readonly fedora?: string; readonly arch?: string } }
+interface Entry {
+  /** Packages, with blanks between them; null: none has it. */
+  readonly debian: string | null;
+  readonly fedora: string | null;
+  readonly arch: string | null;
+  readonly for: string;
+  /**
+   * `always`: no run works without. `usually`: the set-up installs it all the same. `sometimes`: doctor names it. Absent: only where
+   * something asks for it.
+   */
+  readonly needed?: 'always' | 'usually' | 'sometimes';
+  /** The set-up for tests installs it; `if offered`: where the machine's own package sources have it. */
+  readonly tests?: true | 'if offered';
+  /** A library: any of these files tells of it. */
+  readonly files?: readonly string[];
+  /** What else to know where that is the distribution. */
+  readonly note?: { readonly debian?: string; readonly fedora?: string; readonly arch?: string };
+}
 export type Family = 'debian' | 'fedora' | 'arch' | 'other';
 
-let table: Readonly<Record<string, Entry>> | undefined;
-function entryOf(command: string): Entry | undefined {
-  table ??= JSON.parse(readFileSync(projectFile('testbed', 'doctor', 'packages.json'), 'utf8')) as Record<string, Entry>;
-  return Object.hasOwn(table, command) ? table[command] : undefined;
-}
+let read: Readonly<Record<string, Entry>> | undefined;
+const table = (): Readonly<Record<string, Entry>> => (read ??= JSON.parse(readFileSync(projectFile('testbed', 'doctor', 'packages.json'), 'utf8')) as Record<string, Entry>);
+const entryOf = (command: string): Entry | undefined => (Object.hasOwn(table(), command) ? table()[command] : undefined);
+
+/** Programs by how much they are needed, in the list's order. */
+export const neededPrograms = (...how: readonly NonNullable<Entry['needed']>[]): string[] =>
+  Object.entries(table()).filter(([, { needed }]) => needed !== undefined && how.includes(needed)).map(([name]) => name);
+
+/** Whether the list has it. */
+export const isListed = (command: string): boolean => entryOf(command) !== undefined;
 
 /** @param osRelease the text of /etc/os-release */
 export function familyOf(osRelease: string): Family {

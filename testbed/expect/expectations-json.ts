@@ -76,13 +76,15 @@ const paint = (status: LineStatus, text: string): string => (status === 'pass' ?
 
 export const lineText = ({ status, text, message }: JudgedLine): string => `${paint(status, words[status].padEnd(10))} ${text}  ${pc.dim(message)}`;
 
+const one = (count: number, singular: string, plural: string): string => (count === 1 ? singular : plural);
+
 /** Lines for the terminal. */
 export function expectationsText({ combinations, counts }: ExpectationsJson): string {
   const several = combinations.length > 1;
   const seeds = Math.max(...combinations.map((combination) => combination.seeds.length));
   const total = Object.values(counts).reduce((sum, n) => sum + n, 0);
   return [
-    pc.bold(`Expectations: ${counts.pass} of ${total} hold${counts.fail > 0 ? `, ${counts.fail} do not` : ''}${counts.unjudged > 0 ? `, ${counts.unjudged} could not be judged` : ''}${counts.known > 0 ? `, ${counts.known} known misses` : ''}${counts.elsewhere > 0 ? `, ${counts.elsewhere} need the other engine` : ''}${seeds > 1 ? ' (medians over seeds)' : ''}`),
+    pc.bold(`Expectations: ${counts.pass} of ${total} hold${counts.fail > 0 ? `, ${counts.fail} ${one(counts.fail, 'does', 'do')} not` : ''}${counts.unjudged > 0 ? `, ${counts.unjudged} could not be judged` : ''}${counts.known > 0 ? `, ${counts.known} known ${one(counts.known, 'miss', 'misses')}` : ''}${counts.elsewhere > 0 ? `, ${counts.elsewhere} ${one(counts.elsewhere, 'needs', 'need')} the other engine` : ''}${seeds > 1 ? ' (medians over seeds)' : ''}`),
     ...combinations.flatMap(({ varied, lines }) => [...(several && lines.length > 0 ? [formatVaried(varied)] : []), ...lines.map((line) => `${several ? '  ' : ''}${lineText(line)}`)]),
   ].join('\n');
 }

@@ -3,10 +3,9 @@
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
-import { findProgram } from '../../kernel/project.js';
 import type { Metrics } from '../analysis/metrics.js';
 import type { Plan } from '../plan/plan.js';
-import { assertWentThrough, eventually, Place, runJson, skip, type Ended } from '../testing/command.js';
+import { assertWentThrough, eventually, needsFlent, Place, runJson, skip, type Ended } from '../testing/command.js';
 import { noEngine, PrivateEngine } from '../testing/private-engine.js';
 import { startContainers } from './containers.js';
 import { openEngine, type Engine } from './engine.js';
@@ -82,8 +81,7 @@ for (const kind of ['docker', 'podman'] as const) describe(`hosts in containers 
   });
 
   onceOnly('run a test of flent with the Python, netperf, irtt and fping of the image', async function () {
-    const missing = ['flent', 'netperf', 'netserver', 'irtt', 'fping'].filter((name) => findProgram(name) === null);
-    if (missing.length > 0) skip(this, `${missing.join(', ')} not installed (netperf is non-free in Debian 12: testbed doctor)`);
+    needsFlent.call(this);
     // Room for every flow's first packets: netperf gives up one whose SYN is lost.
     place.write('short.yaml', scenario(2).replace('limit: 50', 'limit: 500').replace(/^traffic: .*$/m, 'traffic: { load: { tool: flent, test: rrul_be, from: S[0], to: D[0], length: 2s, delay: 1s, step: 100ms } }').replace(/^measure: .*$/m, 'measure: { warmup: 1s, duration: 6s }'));
     const ended = await run('flent');

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
-import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { clean } from './clean.js';
 import { openJournal, readJournal, tagVariable } from './journal.js';
 import { isAlive, startTimeOf } from './processes.js';
+import { temporaryFolder } from '../testing/temporary-folder.js';
 
 describe('The journal of a run', () => {
   let folder = '';
-  beforeEach(() => { folder = mkdtempSync(join(tmpdir(), 'testbed-journal-test-')); });
+  beforeEach(() => { folder = temporaryFolder('testbed-journal-test-'); });
   afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
   /** A journal as a run that was killed leaves it. */

@@ -168,7 +168,7 @@ export class Local implements Machine {
     const missing: Missing[] = [];
     if (clock === 'virtual') missing.push({ what: 'virtual time on the local kernel', fix: '--machine uml, or --clock real' });
     const needs = needsOf(plan);
-    const missingTools = ['unshare', 'nsenter'].filter((name) => findProgram(name) === null);
+    const missingTools = ['unshare', ...(hosts === 'docker' ? ['nsenter'] : [])].filter((name) => findProgram(name) === null);
     missing.push(...missingPrograms(needs), ...missingTools.map((name) => ({ what: `program ${name}`, fix: howToInstall([name]) })));
     if (hosts === 'docker') missing.push(...(await containersOnce()));
     if (!mayUseNamespaces()) return [...missing, needsRight];

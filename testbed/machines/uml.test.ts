@@ -2,16 +2,16 @@
 
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
-import { chmodSync, chownSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import * as os from 'node:os';
+import { chmodSync, chownSync, cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import * as path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { companions } from '../../kernel/preload.js';
 import { findProgram, projectFile, projectRoot } from '../../kernel/project.js';
 import { selectKernel } from '../../kernel/select.js';
 import type { Plan } from '../plan/plan.js';
 import { emptyPlan, oneQueue, request, runFolder } from './fixtures/plan.js';
 import { Uml, type UmlOptions } from './uml.js';
+import { eventually } from '../testing/command.js';
+import { temporaryFolder } from '../testing/temporary-folder.js';
 
 const agent = projectFile('testbed', 'machines', 'fixtures', 'agent.mjs');
 const folders: string[] = [];
@@ -34,19 +34,10 @@ function processesOf(folder: string): string[] {
   });
 }
 
-/** Waits for what will come to be; a bound on a hang, not on speed. */
-async function eventually(what: string, holds: () => boolean): Promise<void> {
-  for (let i = 0; i < 1200; i++) {
-    if (holds()) return;
-    await sleep(50);
-  }
-  assert.fail(`never: ${what}`);
-}
-
 describe('a kernel that does not boot', () => {
   it('is a message with what it said and its log', async function () {
     if (findProgram('gcc') === null) return this.skip();
-    const place = mkdtempSync(path.join(os.tmpdir(), 'testbed-noboot-'));
+    const place = temporaryFolder('testbed-noboot-');
     const before = process.env['TESTBED_CACHE'];
     process.env['TESTBED_CACHE'] = path.join(place, 'cache');
     try {
@@ -87,7 +78,8 @@ describe('the machine uml', function () {
   it('shows a guest the same clock, random numbers, environment and devices in every run of a seed', async () => {
     const [first, second, other] = [await runNamed('observe', { plan: { seed: 7 } }), await runNamed('observe', { plan: { seed: 7 } }), await runNamed('observe', { plan: { seed: 8 } })];
     assert.equal(first.raw('observed.json'), second.raw('observed.json'));
-    const observed = JSON.parse(first.raw('observed.json')) as { env: Record<string, string>; random: string; tmp: number };
+    const observed = JSON.parse(first.raw('observed.json')) as { env: Record<string, string>; random: string; tmp: number; writeBack: readonly string[] };
+    assert.deepEqual(observed.writeBack, ['100', '100'], 'what is recorded reaches the host each second');
     assert.deepEqual(Object.keys(observed.env).sort(), ['HOME', 'LANG', 'PATH', 'TMPDIR', 'TZ', 'UV_THREADPOOL_SIZE']);
     assert.equal(observed.tmp, 0);
     assert.notEqual(observed.random, (JSON.parse(other.raw('observed.json')) as { random: string }).random);
@@ -112,7 +104,7 @@ describe('the machine uml', function () {
   });
 
   it('runs from a folder under /tmp with blanks and commas in its name, and Node sees the project there', async () => {
-    const place = mkdtempSync(path.join(os.tmpdir(), 'a place, '));
+    const place = temporaryFolder('a place, ');
     folders.push(place);
     cpSync(agent, path.join(place, 'agent.mjs'));
     const { outcome } = await runNamed('empty', { agent: path.join(place, 'agent.mjs') });
@@ -120,7 +112,7 @@ describe('the machine uml', function () {
   });
 
   it('lets a guest write nowhere on the host but in the raw folder', async () => {
-    const outside = path.join(mkdtempSync(path.join(projectRoot, 'dist', 'outside-')), 'file');
+    const outside = path.join(temporaryFolder('outside-', path.join(projectRoot, 'dist')), 'file');
     folders.push(path.dirname(outside));
     writeFileSync(outside, '');
     const { raw } = await runNamed('write-host', { plan: { outside } as Partial<Plan> });
@@ -169,7 +161,7 @@ describe('the machine uml', function () {
 
   /** With a temporary folder of its own, which then marks every process and boot folder of the run. */
   async function inOwnPlace(call: (place: string) => Promise<void>): Promise<void> {
-    const place = mkdtempSync(path.join(os.tmpdir(), 'testbed-place-'));
+    const place = temporaryFolder('testbed-place-');
     const before = process.env['TMPDIR'];
     process.env['TMPDIR'] = place;
     try {
@@ -205,7 +197,7 @@ describe('the machine uml', function () {
       }
       const runDir = runFolder(emptyPlan({ name: 'silent' }));
       folders.push(runDir);
-      const temporary = mkdtempSync(path.join(os.tmpdir(), 'testbed-kill-'));
+      const temporary = temporaryFolder('testbed-kill-');
       folders.push(temporary);
       const script = `
         import { Uml } from ${JSON.stringify(projectFile('dist', 'testbed', 'machines', 'uml.js'))};
@@ -258,7 +250,7 @@ describe('the machine uml', function () {
       console.log('        skipped: this is not root, so every other test here has shown it already');
       return this.skip();
     }
-    const place = mkdtempSync(path.join(os.tmpdir(), 'testbed-user-'));
+    const place = temporaryFolder('testbed-user-');
     folders.push(place);
     chmodSync(place, 0o755);
     // Everything an ordinary user may read: kernel and companions in a cache of theirs, the compiled code by its path.

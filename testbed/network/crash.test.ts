@@ -2,14 +2,13 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { clean } from '../journal/clean.js';
 import { allPids, networkNamespaceOf } from '../journal/processes.js';
 import { Local } from '../machines/local.js';
 import { dumbbell } from '../testing/plans.js';
+import { temporaryFolder } from '../testing/temporary-folder.js';
 
 const child = fileURLToPath(new URL('./crash.child.js', import.meta.url));
 const own = networkNamespaceOf(process.pid);
@@ -44,7 +43,7 @@ describe('A run killed in the middle', function () {
       this.skip();
     }
   });
-  beforeEach(() => { folder = mkdtempSync(join(tmpdir(), 'testbed-crash-test-')); });
+  beforeEach(() => { folder = temporaryFolder('testbed-crash-test-'); });
   afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
   it('is cleaned away exactly, wherever it was killed, and what is not its own stays', () => {

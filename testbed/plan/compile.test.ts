@@ -180,6 +180,13 @@ describe('compiling a scenario', () => {
     assert.deepEqual(of(plan(dumbbell(traffic))), of(plan(dumbbell(more))));
   });
 
+  it('draws the chunks of a connection that pauses at compile time', () => {
+    const [flow] = plan(dumbbell("traffic:\n  v: { kind: chunks, from: 'S[0]', to: 'D[0]', size: 'uniform(10kB, 20kB)', every: 500ms, start: 1s, stop: 3s }\n")).flows;
+    assert.deepEqual([flow!.kind, flow!.tool, flow!.transport, flow!.bytes, flow!.startNs, flow!.stopNs], ['chunks', 'builtin', 'tcp', null, 1e9, 3e9]);
+    assert.deepEqual(flow!.chunks!.map(([at]) => at), [1e9, 1.5e9, 2e9, 2.5e9]);
+    assert.ok(new Set(flow!.chunks!.map(([, bytes]) => bytes)).size > 1 && flow!.chunks!.every(([, bytes]) => bytes >= 10e3 && bytes <= 20e3));
+  });
+
   it('counts the delays of links and hosts into an rtt, and shares it with every class of the pair', () => {
     const p = plan(dumbbell('traffic:\n  b: { kind: bulk, from: S, to: D, rtt: 50ms }\n  w: { kind: short, from: D[0], to: S[0], arrival: every 1s, size: 1kB }\n'));
     sound(p);

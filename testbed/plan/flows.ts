@@ -31,7 +31,7 @@ export function planFlows(expanded: Expanded, seed: number, endNs: number, delay
               id: flows.length, class: c.name, kind: draft.kind, transport: kind.transport, tool: c.tool,
               src: src.name, dst: dst.name, srcAddress: addressOf(src), dstAddress: addressOf(dst), srcPort: taken.srcPort, dstPort: taken.dstPort,
               startNs: draft.startNs, stopNs: draft.stopNs, bytes: draft.bytes, cc: c.cc, ecn: c.ecn, rateBps: draft.rateBps, packetBytes: draft.packetBytes,
-              bursts: draft.bursts, toolArgs: c.spec.args ?? [], baseRttNs: delays.get(pairId(src, dst))!.baseRttNs,
+              bursts: draft.bursts, ...(draft.chunks === undefined ? {} : { chunks: draft.chunks }), toolArgs: c.spec.args ?? [], baseRttNs: delays.get(pairId(src, dst))!.baseRttNs,
             });
           }
         }

@@ -129,7 +129,7 @@ export interface PlanFlow {
   /** Name in the scenario's `traffic`. */
   readonly class: string;
   /** What the user asked for; engines only need `transport` and the fields below. */
-  readonly kind: 'bulk' | 'short' | 'cbr' | 'onoff';
+  readonly kind: 'bulk' | 'short' | 'chunks' | 'cbr' | 'onoff';
   readonly transport: 'tcp' | 'udp';
   readonly tool: string;
   readonly src: string;
@@ -142,7 +142,7 @@ export interface PlanFlow {
   readonly startNs: number;
   /** End of sending; null for a flow that ends when its bytes are through. Never after the end of the window. */
   readonly stopNs: number | null;
-  /** TCP: payload bytes to send; null = until stopNs. */
+  /** TCP: payload bytes to send; null = until stopNs, in chunks if there are any. */
   readonly bytes: number | null;
   /** TCP congestion control, Linux's name; null for UDP. */
   readonly cc: string | null;
@@ -152,6 +152,8 @@ export interface PlanFlow {
   readonly packetBytes: number | null;
   /** UDP on-off: [start, stop] ns pairs during which it sends; null = from startNs to stopNs. */
   readonly bursts: readonly (readonly [number, number])[] | null;
+  /** TCP that pauses: [time in ns, payload bytes] of each chunk that the application writes; absent = it always has more. */
+  readonly chunks?: readonly (readonly [number, number])[];
   /** Extra arguments for the tool, as the user wrote them (argument array, never a shell). */
   readonly toolArgs: readonly string[];
   /** Two-way propagation delay configured on its path, ns (queueing and serialisation not included). */

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
-import * as os from 'node:os';
 import * as path from 'node:path';
 import { UserError } from '../errors.js';
 import { openDatabase, sqlPath } from './database.js';
@@ -12,13 +11,14 @@ import { syntheticPlan, writeSyntheticRaw } from './synthetic-raw.js';
 import type { SyntheticPacket } from './synthetic-raw.js';
 import { tables } from './tables.js';
 import type { TableName } from './tables.js';
+import { temporaryFolder } from '../testing/temporary-folder.js';
 
 const tableNames = Object.keys(tables) as TableName[];
 
 describe('ingest', function ingestTests() {
   this.timeout(60_000);
   let runDir: string;
-  beforeEach(() => { runDir = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-ingest-')); });
+  beforeEach(() => { runDir = temporaryFolder('testbed-ingest-'); });
   afterEach(() => { fs.rmSync(runDir, { recursive: true, force: true }); });
 
   async function read(table: TableName): Promise<Record<string, unknown>[]> {
@@ -52,7 +52,7 @@ describe('ingest', function ingestTests() {
     const first = hashes(runDir);
     await ingest(runDir);
     assert.deepEqual(hashes(runDir), first);
-    const copy = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-ingest copy [1]*'));
+    const copy = temporaryFolder('testbed-ingest copy [1]*');
     try {
       fs.cpSync(path.join(runDir, 'raw'), path.join(copy, 'raw'), { recursive: true });
       await ingest(copy);
@@ -166,28 +166,31 @@ describe('ingest', function ingestTests() {
   it("puts an engine's own packet records into order of arrival", async () => {
     writeSyntheticRaw(runDir, { packets: 10, captures: false });
     const file = new RecordWriter(raw('packets-BL1.rec'), 'packets', { bottleneck: 'BL1' }, packetFields);
-    file.row(30, NaN, 1500, 2, 1, 1, 0, 1, dropReasonCode('filter'));
-    file.row(10, 40, 1500, 0, 1, 0, 0, 2, 0);
-    file.row(20, 50, 52, -0x80000000, 0, 0, 1, 3, 0);
-    file.row(60, NaN, 100, -1, 1, 0, 0, 0, 0);
-    file.row(70, NaN, 100, -1, 1, 1, 0, 3, dropReasonCode('limit'));
-    file.row(80, NaN, 100, -1, 1, 1, 0, 0, 0);
+    file.row(30, NaN, 1500, 2, 1, 1, 0, 1, dropReasonCode('filter'), 2);
+    file.row(10, 40, 1500, 0, 1, 0, 0, 2, 0, 0);
+    file.row(20, 50, 52, -0x80000000, 0, 0, 1, 3, 0, 1);
+    // At one instant the one that finds no room is through with the queue before those that came first.
+    file.row(70, NaN, 100, -1, 1, 1, 0, 3, dropReasonCode('limit'), 5);
+    file.row(70, 90, 101, -1, 1, 0, 0, 0, 0, 3);
+    file.row(70, NaN, 102, -1, 1, 0, 0, 0, 0, 4);
+    file.row(80, NaN, 100, -1, 1, 1, 0, 0, 0, 6);
     file.close();
     await ingest(runDir);
     assert.deepEqual((await read('packets')).map((row) => [row['t_enqueue'], row['t_dequeue'], row['dropped'], row['marked'], row['flow'], row['forward'], row['ecn'], row['seq'], row['drop_reason']]), [
-      [10, 40, false, false, 0, true, 2, 0, null], [20, 50, false, true, null, false, 3, 1, null], [30, null, true, false, 2, true, 1, 2, 'filter'], [60, null, false, false, -1, true, 0, 3, null],
-      [70, null, true, false, -1, true, 3, 4, 'limit'], [80, null, true, false, -1, true, 0, 5, null],
+      [10, 40, false, false, 0, true, 2, 0, null], [20, 50, false, true, null, false, 3, 1, null], [30, null, true, false, 2, true, 1, 2, 'filter'], [70, 90, false, false, -1, true, 0, 3, null],
+      [70, null, false, false, -1, true, 0, 4, null], [70, null, true, false, -1, true, 3, 5, 'limit'], [80, null, true, false, -1, true, 0, 6, null],
     ]);
   });
 
-  it('reads packet records of before they told why a packet was dropped', async () => {
+  it('reads packet records of before they told why a packet was dropped, and after how many others it came', async () => {
     writeSyntheticRaw(runDir, { packets: 10, captures: false });
-    const file = new RecordWriter(raw('packets-BL1.rec'), 'packets', { bottleneck: 'BL1' }, packetFields.filter(({ name }) => name !== 'drop_reason'));
+    const file = new RecordWriter(raw('packets-BL1.rec'), 'packets', { bottleneck: 'BL1' }, packetFields.filter(({ name }) => name !== 'drop_reason' && name !== 'arrival'));
+    file.row(20, NaN, 1500, 0, 1, 1, 0, 1);
     file.row(10, NaN, 1500, 0, 1, 1, 0, 2);
     file.close();
     const { findings } = await ingest(runDir);
     assert.deepEqual(findings, []);
-    assert.deepEqual((await read('packets')).map((row) => [row['dropped'], row['ecn'], row['drop_reason']]), [[true, 2, null]]);
+    assert.deepEqual((await read('packets')).map((row) => [row['dropped'], row['ecn'], row['drop_reason']]), [[true, 2, null], [true, 1, null]]);
   });
 
   it('keeps the state columns of different AQMs apart, null where an AQM has none', async () => {

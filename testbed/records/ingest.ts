@@ -15,7 +15,7 @@ import { dropAccount } from './drop-account.js';
 import { matchCaptures } from './match.js';
 import type { BacklogSample, CaptureNote } from './match.js';
 import { blockRows, ecnMask, ecnShift, noFlow, PacketColumns, packetFlag, reasonShift } from './packet-columns.js';
-import { captureFields, dropReasonCode, dropReasonField, packetFields, probeFields, queueFields, socketFields } from './raw.js';
+import { arrivalField, captureFields, dropReasonCode, dropReasonField, packetFields, probeFields, queueFields, socketFields } from './raw.js';
 import type { CaptureDictionary, Finding, FlowRow } from './raw.js';
 import { fieldOffsets, headerBytes, none, readRecordHeader, readRecords } from './record-file.js';
 import type { Field, RecordHeader } from './record-file.js';
@@ -90,7 +90,7 @@ interface RecordFile { readonly path: string; readonly header: RecordHeader; rea
 
 /** Fields each table cannot do without. */
 const required: Readonly<Record<string, readonly Field[]>> = {
-  queue: queueFields, captures: captureFields, packets: packetFields.filter((field) => field !== dropReasonField), probes: probeFields, sockets: socketFields,
+  queue: queueFields, captures: captureFields, packets: packetFields.filter((field) => field !== dropReasonField && field !== arrivalField), probes: probeFields, sockets: socketFields,
 };
 
 function openRecords(file: string): RecordFile | string {
@@ -344,22 +344,26 @@ function readPackets(file: RecordFile): PacketColumns {
   const { rowBytes } = file.header;
   const [enqueueAt, dequeueAt, sizeAt, flowAt] = [at['t_enqueue']!, at['t_dequeue']!, at['size']!, at['flow']!];
   const [forwardAt, droppedAt, markedAt, ecnAt] = [at['forward']!, at['dropped']!, at['marked']!, at['ecn']!];
-  const reasonAt = at[dropReasonField.name];
+  const [reasonAt, arrivalAt] = [at[dropReasonField.name], at[arrivalField.name]];
   const columns = new PacketColumns();
+  const arrivals = new Uint32Array(file.rows);
   for (const { view, rows } of readRecords(file.path)) {
     for (let i = 0, row = 0; i < rows; i++, row += rowBytes) {
       const flags = (view.getUint8(row + forwardAt) === 1 ? packetFlag.forward : 0) | (view.getUint8(row + droppedAt) === 1 ? packetFlag.dropped : 0)
         | (view.getUint8(row + markedAt) === 1 ? packetFlag.marked : 0) | ((view.getUint8(row + ecnAt) & ecnMask) << ecnShift)
         | (reasonAt === undefined ? 0 : view.getUint8(row + reasonAt) << reasonShift);
+      if (arrivalAt !== undefined) arrivals[columns.length] = view.getUint32(row + arrivalAt, true);
       columns.push(view.getFloat64(row + enqueueAt, true), view.getFloat64(row + dequeueAt, true), view.getUint32(row + sizeAt, true), view.getInt32(row + flowAt, true), flags);
     }
   }
-  let sorted = true;
-  for (let i = 1; i < columns.length && sorted; i++) sorted = columns.tEnqueue(i) >= columns.tEnqueue(i - 1);
-  if (sorted) return columns;
   const times = new Float64Array(columns.length);
-  for (let i = 0; i < columns.length; i++) times[i] = columns.tEnqueue(i);
-  const order = sortByTime(times, null, columns.length);
+  let sorted = true;
+  for (let i = 0; i < columns.length; i++) {
+    times[i] = columns.tEnqueue(i);
+    sorted &&= i === 0 || times[i - 1]! < times[i]! || (times[i - 1] === times[i] && arrivals[i - 1]! <= arrivals[i]!);
+  }
+  if (sorted) return columns;
+  const order = sortByTime(times, arrivals, columns.length);
   const inOrder = new PacketColumns();
   for (let i = 0; i < columns.length; i++) {
     const from = order[i]!;

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
-import * as os from 'node:os';
 import * as path from 'node:path';
 import fc from 'fast-check';
 import { matchCaptures, PendingByKey } from './match.js';
@@ -8,6 +7,7 @@ import type { LastBacklog } from './match.js';
 import { ecnShift, packetFlag } from './packet-columns.js';
 import { captureFields } from './raw.js';
 import { RecordWriter } from './record-file.js';
+import { temporaryFolder } from '../testing/temporary-folder.js';
 
 interface Sighting { t: number; key: number; leaving: 0 | 1; ecn?: number; direction?: number; size?: number; flow?: number; forward?: 0 | 1 }
 
@@ -37,7 +37,7 @@ describe('pending packets by key', () => {
 
 describe('matching captures', () => {
   let folder: string;
-  beforeEach(() => { folder = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-match-')); });
+  beforeEach(() => { folder = temporaryFolder('testbed-match-'); });
   afterEach(() => { fs.rmSync(folder, { recursive: true, force: true }); });
 
   const noSample: LastBacklog = () => null;

@@ -52,10 +52,12 @@ export interface CaptureDictionary {
 
 /** 0: not dropped, or not told why; else one more than the index into `dropReasons`. Records of before it existed are read without it. */
 export const dropReasonField: Field = { name: 'drop_reason', type: 'u8' };
+/** How many came to this queue before it: the order of packets that arrive at one instant. Records of before it existed are read in order of time alone. */
+export const arrivalField: Field = { name: 'arrival', type: 'u32' };
 export const packetFields: readonly Field[] = [
   { name: 't_enqueue', type: 'f64' }, { name: 't_dequeue', type: 'f64' }, { name: 'size', type: 'u32' }, { name: 'flow', type: 'i32' },
   { name: 'forward', type: 'u8' }, { name: 'dropped', type: 'u8' }, { name: 'marked', type: 'u8' }, { name: 'ecn', type: 'u8' },
-  dropReasonField,
+  dropReasonField, arrivalField,
 ];
 /** @returns what `drop_reason` holds */
 export const dropReasonCode = (reason: DropReason | null): number => (reason === null ? 0 : dropReasons.indexOf(reason) + 1);

@@ -63,7 +63,7 @@ export const packets: Table = {
   name: 'packets', orderBy: 'bottleneck, t_enqueue, seq',
   columns: [
     c('bottleneck', 'VARCHAR', "direction's name"),
-    c('seq', 'INTEGER', 'order of arrival at this bottleneck, from 0'),
+    c('seq', 'INTEGER', 'order of arrival at this bottleneck, from 0; at one instant, as they came to the queue'),
     c('flow', 'INTEGER', 'flow id; −1 − probe id for a probe; null for anything else (ARP, ping tool control, …)'),
     c('forward', 'BOOLEAN', "true for the flow's data direction, false for its ACKs or echo replies"),
     c('size', 'INTEGER', 'IP bytes'),

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
-import * as os from 'node:os';
 import * as path from 'node:path';
 import fc from 'fast-check';
 import { RecordWriter } from './record-file.js';
 import { rowsInTimeOrder, sortByTime } from './time-order.js';
+import { temporaryFolder } from '../testing/temporary-folder.js';
 
 describe('rows in time order', () => {
   let folder: string;
-  beforeEach(() => { folder = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-order-')); });
+  beforeEach(() => { folder = temporaryFolder('testbed-order-'); });
   afterEach(() => { fs.rmSync(folder, { recursive: true, force: true }); });
 
   it('sorts like a stable sort by time and tie', () => {

@@ -17,9 +17,9 @@ export interface OrderedRows {
  * Indices 0 … n − 1 sorted by (time, tie), equal ones in their first order: a natural merge sort, linear when sorted.
  * `order` and `spare` are at least n long; the result is in the one returned.
  */
-export function sortByTime(time: Float64Array, tie: Uint8Array | null, n: number, order = new Uint32Array(n), spare?: Uint32Array): Uint32Array {
+export function sortByTime(time: Float64Array, tie: Uint8Array | Uint32Array, n: number, order = new Uint32Array(n), spare?: Uint32Array): Uint32Array {
   for (let i = 0; i < n; i++) order[i] = i;
-  const after = (a: number, b: number): boolean => time[a]! > time[b]! || (tie !== null && time[a] === time[b] && tie[a]! > tie[b]!);
+  const after = (a: number, b: number): boolean => time[a]! > time[b]! || (time[a] === time[b] && tie[a]! > tie[b]!);
   let starts: number[] = [];
   for (let i = 0; i < n; i++) if (i === 0 || after(i - 1, i)) starts.push(i);
   if (starts.length <= 1) return order;

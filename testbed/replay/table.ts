@@ -10,7 +10,9 @@ import * as path from 'node:path';
 import { parseArgs } from 'node:util';
 import { projectFile } from '../../kernel/project.js';
 import { UserError } from '../errors.js';
+import { plainMistakes } from '../script.js';
 
+plainMistakes();
 const { values } = parseArgs({ options: { out: { type: 'string', default: path.join('results', 'runs', 'replay') }, kernels: { type: 'string', default: '6.12,7.3' }, scenarios: { type: 'string' }, page: { type: 'string', default: projectFile('docs', 'replay.md') } } });
 /** DualPI2 is in the kernel since 6.17. */
 const scenarios: readonly { readonly name: string; readonly not?: readonly string[] }[] = [{ name: 'exact' }, { name: 'overload' }, { name: 'host' }, { name: 'rehash' }, { name: 'flows' }, { name: 'chance' }, { name: 'single' }, { name: 'several' }, { name: 'tbf' }, { name: 'dualpi2', not: ['6.1', '6.12'] }];

@@ -6,7 +6,7 @@ export const terminalColumns = (): number => (process.stdout.isTTY ? process.std
 export interface ColumnsText { readonly head: string; readonly rule: string; /** One text a row, of one line or more. */ readonly rows: readonly string[] }
 
 /**
- * The first column to the left, the others to the right. Where they are too wide together the widest give way, but none is cut inside a
+ * The first column to the left, the others to the right. Where they are too wide together titles give way first, then the widest, but none is cut inside a
  * word (of a path in the first, such as BL.queueDelayMs.p50, within a part): only if words are too long is the whole wider than `most`.
  * @param most characters; Infinity: never wrapped
  */
@@ -16,12 +16,17 @@ export function columnsText(head: readonly string[], body: readonly (readonly st
   const least = head.map((_, column) => Math.max(...all.map((row) => longestWord(row[column] ?? '', column === 0))));
   const gaps = 2 * (head.length - 1);
   const total = (): number => widths.reduce((sum, width) => sum + width, gaps);
-  while (total() > most) {
-    let widest = -1;
-    for (let column = 0; column < widths.length; column++) if (widths[column]! > least[column]! && (widest < 0 || widths[column]! > widths[widest]!)) widest = column;
-    if (widest < 0) break;
-    widths[widest]!--;
-  }
+  const giveWay = (floor: readonly number[]): void => {
+    while (total() > most) {
+      let widest = -1;
+      for (let column = 0; column < widths.length; column++) if (widths[column]! > floor[column]! && (widest < 0 || widths[column]! > widths[widest]!)) widest = column;
+      if (widest < 0) break;
+      widths[widest]!--;
+    }
+  };
+  // Titles first, as far as what stands below them stays in one line.
+  giveWay(least.map((width, column) => Math.max(width, ...body.map((row) => (row[column] ?? '').length))));
+  giveWay(least);
   const row = (cells: readonly string[]): string => {
     const wrapped = head.map((_, column) => wrap(cells[column] ?? '', widths[column]!, column === 0));
     return Array.from({ length: Math.max(...wrapped.map((lines) => lines.length)) }, (_, line) =>

@@ -28,7 +28,7 @@ export function formatVaried(varied: Readonly<Record<string, string>>): string {
 }
 
 /** `1 flow`, `2 flows`. */
-export const counted = (count: number, thing: string): string => `${formatCount(count)} ${thing}${count === 1 ? '' : 's'}`;
+export const counted = (count: number, one: string, many = `${one}s`): string => `${formatCount(count)} ${count === 1 ? one : many}`;
 
 /** `uml:6.12 · Linux 6.12.117`, or the simulator. */
 export const machineText = (run: { readonly engine: string; readonly machine: string; readonly kernel: { readonly release: string | null } | null }): string =>

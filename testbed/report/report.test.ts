@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
-import * as os from 'node:os';
 import * as path from 'node:path';
 import { computeMetrics } from '../analysis/metrics.js';
 import { summarise } from '../analysis/summary.js';
@@ -17,6 +16,7 @@ import { writeReport } from './report.js';
 import { niceBin } from './series.js';
 import { farApart, linePlot, logTicks, ticks } from './svg.js';
 import { runTable, summaryTable, textTable } from './terminal.js';
+import { temporaryFolder } from '../testing/temporary-folder.js';
 
 /** Tags that are opened are closed, in order: enough to know that no text broke the markup. */
 function assertWellFormed(html: string): void {
@@ -35,7 +35,7 @@ function assertSelfContained(html: string): void {
 describe('report', function reportTests() {
   this.timeout(60_000);
   let folder: string;
-  beforeEach(() => { folder = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-report-')); });
+  beforeEach(() => { folder = temporaryFolder('testbed-report-'); });
   afterEach(() => { fs.rmSync(folder, { recursive: true, force: true }); });
 
   async function makeRun(dir: string, options: SyntheticOptions, over: Partial<RunJson> | null = {}, alter: (plan: Plan) => Plan = (plan) => plan): Promise<string> {
@@ -151,6 +151,19 @@ describe('report', function reportTests() {
     const text = summaryTable(summary);
     assert.match(text, /pfifo +codel/);
     assert.match(text, /1 not counted:\n {2}r3: invalid\. superpacket: big/);
+  });
+
+  it('of a set of which no run counts says why, and has no headings without anything below', async () => {
+    await makeRun(path.join(folder, 'r1'), { packets: 300 }, { status: 'incomplete', error: 'it was interrupted' });
+    await summarise(folder);
+    const html = fs.readFileSync(await writeReport(folder), 'utf8');
+    assert.match(html, /0 runs counted<\/li><\/ul>[^]*1 run is not counted[^]*<b>incomplete<\/b>: it was interrupted/);
+    assert.doesNotMatch(html, /<h2>|seeds/);
+  });
+
+  it('tells flows of one class and sender apart by their number', async () => {
+    const html = await makeRun(folder, { packets: 2000, flows: 3 }, {}, (plan) => ({ ...plan, flows: plan.flows.map((flow) => ({ ...flow, src: plan.flows[0]!.src })) }));
+    for (const number of [1, 2, 3]) assert.ok(new RegExp(`long \\S+ #${number}<`).test(html), `#${number}`);
   });
 
   it('refuses a folder that is neither a run nor a set', async () => {

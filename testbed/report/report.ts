@@ -108,6 +108,13 @@ function tiles(metrics: Metrics): string {
   return `<div class="tiles">${list.map(([value, label]) => `<div class="tile"><b>${escapeHtml(value)}</b><span>${escapeHtml(label)}</span></div>`).join('')}</div>`;
 }
 
+/** Class and sender; of several such, with their number. */
+function flowName({ flows }: Plan, flow: number): string {
+  const { class: ofClass, src } = flows[flow]!;
+  const alike = flows.filter((other) => other.class === ofClass && other.src === src);
+  return `${ofClass} ${src}${alike.length > 1 ? ` #${alike.indexOf(flows[flow]!) + 1}` : ''}`;
+}
+
 function plots(plan: Plan, series: RunSeries, metrics: Metrics | null): string {
   const time = { label: 'time, s', min: 0, max: series.endS };
   const marks = eventMarks(plan).map(({ atS, short }) => ({ at: atS, label: short }));
@@ -160,7 +167,7 @@ function plots(plan: Plan, series: RunSeries, metrics: Metrics | null): string {
     series: order.map((name) => ({ name, colour: colourOf(name), bars: series.dropBins.filter((row) => row.bottleneck === name).map((row) => ({ x: row.t, width: series.dropBinS, value: row.drops })) })),
   })]);
   const perFlow = (rows: RunSeries['cwnds'], scale: number, binS: number): Series[] => [...new Set(rows.map((row) => row.flow))].map((flow, index, all) => ({
-    ...(all.length <= colours ? { name: `${plan.flows[flow]!.class} ${plan.flows[flow]!.src}`, colour: index } : { name: plan.flows[flow]!.class, colour: classColour(flow) }), thin: true,
+    ...(all.length <= colours ? { name: flowName(plan, flow), colour: index } : { name: plan.flows[flow]!.class, colour: classColour(flow) }), thin: true,
     points: rows.filter((row) => row.flow === flow).map((row) => [middle(row.t, binS), row.value / scale] as const),
   }));
   made.push(['throughput', linePlot({

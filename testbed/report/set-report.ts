@@ -68,14 +68,14 @@ export async function writeSetReport(setDir: string): Promise<string> {
   const shown = shownFigures(summary);
   const runs = summary.combinations.flatMap((combination) => combination.runs);
   const seeds = [...new Set(summary.combinations.flatMap((combination) => combination.seeds))];
-  const chips = [`${counted(runs.length, 'run')} counted`, `seed${seeds.length === 1 ? '' : 's'} ${seeds.length > 12 ? `${seeds.slice(0, 12).join(', ')} …` : seeds.join(', ')}`, ...machines(setDir, summary),
+  const chips = [`${counted(runs.length, 'run')} counted`, ...(seeds.length === 0 ? [] : [`seed${seeds.length === 1 ? '' : 's'} ${seeds.length > 12 ? `${seeds.slice(0, 12).join(', ')} …` : seeds.join(', ')}`]), ...machines(setDir, summary),
     ...summary.varies.map((key) => `${key}: ${[...new Set(summary.combinations.map(({ varied }) => varied[key] ?? dash))].join(', ')}`)];
   const parts: string[] = [`<h1>${escapeHtml(summary.name)}</h1><ul class="chips">${chips.map((chip) => `<li>${escapeHtml(chip)}</li>`).join('')}</ul>`];
   if (summary.notCounted.length > 0) {
     const first = summary.notCounted.slice(0, 50);
     const rest = summary.notCounted.length - first.length;
     parts.push(`<div class="state ${runs.length === 0 ? 'bad' : 'warn'}"><strong>${summary.notCounted.length} run${summary.notCounted.length === 1 ? ' is' : 's are'} not counted</strong><ul>${
-      first.map((run) => `<li><a href="${link(run.run)}">${escapeHtml(run.run)}</a>${Object.keys(run.varied).length > 0 ? ` (${escapeHtml(formatVaried(run.varied))}, seed ${run.seed})` : ''}: <b>${escapeHtml(run.status)}</b>. ${escapeHtml(run.reason)}</li>`).join('')}${rest > 0 ? `<li>and ${rest} more in summary.json</li>` : ''}</ul></div>`);
+      first.map((run) => `<li><a href="${link(run.run)}">${escapeHtml(run.run)}</a>${Object.keys(run.varied).length > 0 ? ` (${escapeHtml(formatVaried(run.varied))}, seed ${run.seed})` : ''}: <b>${escapeHtml(run.status)}</b>: ${escapeHtml(run.reason)}</li>`).join('')}${rest > 0 ? `<li>and ${rest} more in summary.json</li>` : ''}</ul></div>`);
   }
   // A figure that is 0 everywhere (marks without ECN) is in the table only.
   const plotted = shown.filter((figure) => summary.combinations.some((combination) => (combination.metrics[figure.path]?.values ?? []).some((value) => value !== null && value !== 0)));
@@ -98,15 +98,17 @@ export async function writeSetReport(setDir: string): Promise<string> {
     const head: Cell[] = ['Figure', ...summary.combinations.map(nameOf)];
     parts.push(`<h2>Figures</h2>${table(head, shown.map((figure) => [figure.title, ...summary.combinations.map((combination) => withInterval(combination.metrics[figure.path], figure.format))]))}`);
   }
-  parts.push(`<h2>Runs</h2>${table(['Run', 'Seed', 'Status', 'Varied'], summary.combinations.flatMap((combination) => combination.runs.map((run, index): Cell[] =>
+  if (runs.length > 0) parts.push(`<h2>Runs</h2>${table(['Run', 'Seed', 'Status', 'Varied'], summary.combinations.flatMap((combination) => combination.runs.map((run, index): Cell[] =>
     [{ html: `<a href="${link(run)}">${escapeHtml(run)}</a>` }, String(combination.seeds[index]), readRunJson(path.join(setDir, run))?.status ?? 'unknown', formatVaried(combination.varied) || dash])), true)}`);
   if (runs.length > 0) {
     const plan = readPlan(path.join(setDir, runs[0]!));
     parts.push(`<h2>Topology</h2>${topologySketch(plan, !summary.varies.some((key) => /queue/i.test(key)))}${eventList(eventMarks(plan))}`);
   }
-  parts.push(`<p class="dim">${escapeHtml(summary.method)}.</p>`);
+  if (runs.length > 0) parts.push(`<p class="dim">${escapeHtml(capital(summary.method))}.</p>`);
   return page(summary.name, parts.join('\n'));
 }
+
+const capital = (text: string): string => text.slice(0, 1).toUpperCase() + text.slice(1);
 
 /** What the counted runs ran on: one chip each, mostly one. */
 function machines(setDir: string, summary: Summary): string[] {

@@ -11,6 +11,7 @@ import { kernelEngine } from '../run/engine.js';
 import { execute, type ExecuteResult } from '../run/execute.js';
 import { load } from '../scenario/load.js';
 import type { Place } from '../testing/command.js';
+import { temporaryFolder } from '../testing/temporary-folder.js';
 
 export const saboteur = fileURLToPath(new URL('./saboteur.js', import.meta.url));
 
@@ -31,7 +32,7 @@ export function compiled(place: Place, text: string, clock: 'virtual' | 'real' =
 }
 
 export async function runPlan(place: Place, plan: Plan, { machine = 'uml', opened, clock = 'virtual', onFolder, onProgress, signal = new AbortController().signal, ...options }: AlteredOptions = {}): Promise<ExecuteResult> {
-  const runDir = fs.mkdtempSync(path.join(place.folder, `${plan.name}-`));
+  const runDir = temporaryFolder(`${plan.name}-`, place.folder);
   fs.mkdirSync(path.join(runDir, 'raw'));
   onFolder?.(runDir);
   return execute({

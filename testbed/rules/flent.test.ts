@@ -7,7 +7,7 @@ import { gunzipSync } from 'node:zlib';
 import { findProgram } from '../../kernel/project.js';
 import type { Metrics } from '../analysis/metrics.js';
 import { openDatabase, sqlText } from '../records/database.js';
-import { digests, needsUml, Place, runJson, skip } from '../testing/command.js';
+import { digests, needsFlent, needsUml, Place, runJson, skip } from '../testing/command.js';
 
 const scenario = (test: string, lengthS: number): string => `name: flent
 topology:
@@ -32,10 +32,7 @@ async function select(runDir: string, table: string, what: string, more = ''): P
 describe('flent in a run', function () {
   this.timeout(300_000);
   before(needsUml);
-  before(function () {
-    const missing = ['flent', 'netperf', 'netserver', 'irtt', 'fping'].filter((name) => findProgram(name) === null);
-    if (missing.length > 0) skip(this, `${missing.join(', ')} not installed (netperf is non-free in Debian 12: testbed doctor)`);
-  });
+  before(needsFlent);
   const place = new Place();
   after(() => place.remove());
   const run = async (test: string, out: string, lengthS = 3): Promise<{ readonly code: number | null; readonly stderr: string; readonly folder: string }> => {

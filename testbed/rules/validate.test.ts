@@ -130,7 +130,7 @@ describe('expectations of single runs and sets', function () {
   it('are told line by line, written beside the figures, and decide the exit code', async () => {
     const good = await sim('[BL.utilisation >= 10%, sim ~ kernel]');
     assert.equal(good.code, 0, good.stdout);
-    assert.match(good.stdout, /Expectations: 1 of 2 hold, 1 need the other engine[^]*pass +BL.utilisation >= 10% +\d/);
+    assert.match(good.stdout, /Expectations: 1 of 2 hold, 1 needs the other engine[^]*pass +BL.utilisation >= 10% +\d/);
     const bad = await sim('[BL.utilisation <= 10%]', ['--set', 'seeds=[1, 2, 3]']);
     assert.equal(bad.code, 1, bad.stdout);
     assert.match(bad.stdout, /FAIL +BL.utilisation <= 10% +\d+.* %, median of 3 seeds/);

@@ -74,6 +74,7 @@ export interface PreparedSet {
   readonly scenario: Scenario;
   readonly engine: Engine;
   readonly plans: readonly Plan[];
+  readonly commit: Promise<string | null>;
 }
 export interface SetOutcome {
   readonly code: number;
@@ -85,6 +86,7 @@ export interface SetOutcome {
 
 /** @throws UserError with what the machine lacks */
 export async function prepare(options: RunScenarioOptions, scenario: Scenario): Promise<PreparedSet> {
+  const commit = gitCommit(); // git answers meanwhile
   const plansFor: PlansFor = (clock, queues) =>
     expandRuns(scenario, { clock, queues, ...(options.seed === undefined ? {} : { seeds: [options.seed] }) }).map((run) => run.plan);
   const { engine, plans } = await chooseEngine(options.engine, plansFor, scenario);
@@ -92,10 +94,10 @@ export async function prepare(options: RunScenarioOptions, scenario: Scenario): 
     const { checkTests } = await import('../../simulator/tests.js');
     for (const plan of plans) checkTests(plan);
   }
-  return { scenario, engine, plans };
+  return { scenario, engine, plans, commit };
 }
 
-export async function runPrepared(options: RunScenarioOptions, { scenario, engine, plans }: PreparedSet): Promise<SetOutcome> {
+export async function runPrepared(options: RunScenarioOptions, { scenario, engine, plans, commit }: PreparedSet): Promise<SetOutcome> {
   const expects = scenario.variants.some(({ expect = [] }) => expect.length > 0);
   const expectations = expects ? await import('../expect/expectations-json.js') : null;
   const sources = expectations?.prepare(scenario) ?? new Map<string, never>();
@@ -118,7 +120,7 @@ export async function runPrepared(options: RunScenarioOptions, { scenario, engin
       : new (await import('../influx/sink.js')).InfluxSink(options.influx, (message) => { status.line(`${pc.yellow('warning')} influx: ${message}`); });
     let sent: string | null | undefined;
     try {
-      results = await runWithProgress(plans, engine, jobs, topDir, scenario, options.report, interrupt.signal, status, sink);
+      results = await runWithProgress(plans, engine, jobs, topDir, scenario, await commit, options.report, interrupt.signal, status, sink);
     } finally {
       sent = await sink?.close(interrupt.signal, (message) => { process.stderr.write(`${pc.dim(message)}\n`); });
     }
@@ -251,7 +253,7 @@ async function tryLayouts(plans: readonly Plan[]): Promise<void> {
   }
 }
 
-async function runWithProgress(plans: readonly Plan[], engine: Engine, jobs: number, topDir: string, scenario: unknown, report: boolean, signal: AbortSignal, status: StatusLine, sink: InfluxSink | null): Promise<readonly (ExecuteResult | null)[]> {
+async function runWithProgress(plans: readonly Plan[], engine: Engine, jobs: number, topDir: string, scenario: unknown, commit: string | null, report: boolean, signal: AbortSignal, status: StatusLine, sink: InfluxSink | null): Promise<readonly (ExecuteResult | null)[]> {
   const title = (plan: Plan): string => [...Object.entries(plan.varied).map(([key, value]) => `${key.split('.').at(-1)} ${value}`), `seed ${plan.seed}`].join(', ');
   const fractions: number[] = plans.map(() => 0);
   const active = new Map<number, string>();
@@ -267,7 +269,7 @@ async function runWithProgress(plans: readonly Plan[], engine: Engine, jobs: num
   const timer = setInterval(show, 1000);
   try {
     return await executeSet({
-      plans, engine, topDir, jobs, scenario, gitCommit: gitCommit(), report, signal,
+      plans, engine, topDir, jobs, scenario, gitCommit: commit, report, signal,
       onStart: (index, runDir) => {
         startedMs[index] = performance.now();
         active.set(index, 'starting');

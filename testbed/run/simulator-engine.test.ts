@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
-import * as os from 'node:os';
 import * as path from 'node:path';
 import { dumbbell, queue } from '../../simulator/fixture.js';
 import type { Plan } from '../plan/plan.js';
 import type { EngineRequest } from './engine.js';
 import { simulatorEngine } from './simulator-engine.js';
+import { temporaryFolder } from '../testing/temporary-folder.js';
 
 describe('the simulator as an engine', () => {
   let folder: string;
-  beforeEach(() => { folder = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-engine-')); });
+  beforeEach(() => { folder = temporaryFolder('testbed-engine-'); });
   afterEach(() => { fs.rmSync(folder, { recursive: true, force: true }); });
 
   function request(name: string, plan: Plan, changes: Partial<EngineRequest>): EngineRequest {

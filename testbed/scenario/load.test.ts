@@ -3,7 +3,7 @@ import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { ScenarioError } from '../errors.js';
 import { simulatorRules } from '../../simulator/rules.js';
-import { temporaryFolder } from '../testing/temporary.js';
+import { temporaryFolder } from '../testing/temporary-folder.js';
 import { load, loadText } from './load.js';
 
 const example = fs.readFileSync('topologies/parking-lot.yaml', 'utf8');

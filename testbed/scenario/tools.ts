@@ -2,7 +2,7 @@
 
 /** Tools by name; value: the traffic kinds they take. */
 export const trafficTools: ReadonlyMap<string, readonly string[]> = new Map([
-  ['builtin', ['bulk', 'short', 'web', 'cbr', 'onoff']],
+  ['builtin', ['bulk', 'short', 'web', 'chunks', 'cbr', 'onoff']],
   ['iperf3', ['bulk', 'cbr']],
   ['flent', ['flent']],
 ]);

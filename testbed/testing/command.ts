@@ -12,10 +12,10 @@ import * as fs from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { projectFile } from '../../kernel/project.js';
+import { findProgram, projectFile } from '../../kernel/project.js';
 import { selectKernel } from '../../kernel/select.js';
 import { readRunJson, type RunJson } from '../records/run-json.js';
-import { temporaryFolder } from './temporary.js';
+import { temporaryFolder } from './temporary-folder.js';
 
 export const program = projectFile('bin', 'testbed.cjs');
 
@@ -165,6 +165,12 @@ export function needsUml(this: Mocha.Context): void {
 export function skip(context: Mocha.Context, reason: string): never {
   console.log(`      skipped: ${reason}`);
   context.skip();
+}
+
+/** Mocha: skips the suite or test where a program that flent's tests start is missing. */
+export function needsFlent(this: Mocha.Context): void {
+  const missing = ['flent', 'netperf', 'netserver', 'irtt', 'fping'].filter((name) => findProgram(name) === null);
+  if (missing.length > 0) skip(this, `${missing.join(', ')} not installed (netperf is non-free in Debian 12: testbed doctor)`);
 }
 
 /** A run in real time went through: complete, or invalid for nothing but a machine too loaded to keep time, which is no fault of what is tested. */

@@ -9,10 +9,11 @@
  */
 
 import { execFileSync, spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { cpus, homedir, tmpdir } from 'node:os';
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpus, homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { temporaryFolder } from './temporary-folder.js';
 
 export interface GuestOptions {
   readonly args?: readonly string[];
@@ -83,7 +84,7 @@ export async function runInGuest(script: string | URL, options: GuestOptions = {
   if (kernel === undefined) throw new Error(noGuest());
   const path = typeof script === 'string' ? resolve(script) : fileURLToPath(script);
   statSync(path);
-  const folder = mkdtempSync(join(tmpdir(), 'testbed-guest-'));
+  const folder = temporaryFolder('testbed-guest-');
   try {
     const ownTmp = !path.startsWith('/tmp/') && !process.execPath.startsWith('/tmp/');
     const environment = Object.entries(options.env ?? {}).map(([name, value]) => `${name}=${quote(value)}`).join(' ');

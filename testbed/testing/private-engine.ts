@@ -7,19 +7,19 @@ import { findProgram } from '../../kernel/project.js';
 import { openEngine } from '../hosts/engine.js';
 import { unmountAll } from '../journal/clean.js';
 import { readMounts } from '../journal/mounts.js';
+import { howToInstall } from '../doctor/packages.js';
 import { mayUseNamespaces } from '../machines/local.js';
 import { boundMs } from './command.js';
-import { temporaryFolder } from './temporary.js';
+import { temporaryFolder } from './temporary-folder.js';
 
 export type EngineKind = 'docker' | 'podman';
 
 const programOf = { docker: 'dockerd', podman: 'podman' } as const;
-const packageOf = { docker: 'docker.io', podman: 'podman' } as const;
 
 /** Why none can be started here, or null. */
 export function noEngine(kind: EngineKind = 'docker'): string | null {
   const program = programOf[kind];
-  if (findProgram(program) === null) return `no ${program}: apt-get install --no-install-recommends ${packageOf[kind]}`;
+  if (findProgram(program) === null) return `no ${program}: ${howToInstall([program])}`;
   if (!mayUseNamespaces() || process.getuid?.() !== 0) return `${program} needs root`;
   return null;
 }

@@ -6,11 +6,13 @@ import * as net from 'node:net';
 import * as os from 'node:os';
 import * as path from 'node:path';
 import { findProgram } from '../../kernel/project.js';
+import { howToInstall } from '../doctor/packages.js';
 import { eventually } from './command.js';
 
 /** Why none can be started here, or null. */
 export function noSshd(): string | null {
-  return findProgram('sshd') === null || findProgram('ssh-keygen') === null || findProgram('ssh-keyscan') === null ? 'no sshd: apt-get install openssh-server' : null;
+  const missing = ['sshd', 'ssh-keygen', 'ssh-keyscan'].filter((name) => findProgram(name) === null);
+  return missing.length > 0 ? `no ${missing.join(', ')}: ${howToInstall(missing)}` : null;
 }
 
 const freePort = (): Promise<number> => new Promise((resolve) => {

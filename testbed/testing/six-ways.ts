@@ -16,9 +16,12 @@ import { compareFromDisk } from '../compare/comparison.js';
 import { formatDifference, formatValue } from '../compare/wording.js';
 import { writeComparison } from '../compare/write.js';
 import { UserError } from '../errors.js';
+import { plainMistakes } from '../script.js';
 import { noEngine, PrivateEngine } from './private-engine.js';
 import { noSshd, PrivateSshd } from './private-sshd.js';
+import { temporaryFolder } from './temporary-folder.js';
 
+plainMistakes();
 const { values } = parseArgs({ options: { out: { type: 'string', default: path.join('results', 'runs', 'six-ways') }, page: { type: 'string', default: projectFile('docs', 'six-ways.md') } } });
 const file = projectFile('scenarios', 'six-ways', 'dumbbell.yaml');
 
@@ -38,7 +41,7 @@ const figures: readonly (readonly [path: string, name: string])[] = [
   ['probes.ping.rttMs.p99', 'ping, p99'],
 ];
 
-const places = fs.mkdtempSync(path.join(os.tmpdir(), 'testbed-six-ways-'));
+const places = temporaryFolder('testbed-six-ways-');
 // Engine and sshd are to be ended: not before the command that runs has, which a terminal tells as well.
 let told = false;
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => { told = true; });

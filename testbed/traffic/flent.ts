@@ -17,19 +17,16 @@ import { pingRows } from '../../collectors/ping.js';
 import { isLost } from '../../collectors/probe-tool.js';
 import type { AgentContext, Traffic } from '../agent/context.js';
 import { UserError } from '../errors.js';
-import { TcpLookups, addressHex, openDiag } from '../linux/inet-diag.js';
-import type { TcpDiag } from '../linux/inet-diag.js';
-import { close } from '../linux/libc.js';
 import type { PlanFlow, PlanProbe, PlanSeries, PlanTest } from '../plan/plan.js';
 import { probeFields } from '../records/raw.js';
 import { RecordWriter } from '../records/record-file.js';
+import { Connections, listens, readIfThere, socketTable } from './connections.js';
 import { irttSamples, readFlentData, streamFigures } from './flent-data.js';
 import type { FlentData, SeriesData } from './flent-data.js';
 import { definitionForRun, flentOptions } from './flent-definition.js';
 import { failedRunners, lastComplaint } from './flent-log.js';
 import { FlowLog, emptyRow } from './flow-log.js';
 import type { FlowDraft } from './flow-log.js';
-import { listens } from './iperf3.js';
 import { Program, steadiness } from './program.js';
 
 const second = 1e9;
@@ -117,12 +114,13 @@ class Flent implements Traffic {
   private readonly tests: readonly Test[];
   private readonly servers = new Map<string, Server>();
   private readonly log: FlowLog;
-  private readonly diagnosis = new Map<string, number>();
+  private readonly connections: Connections;
   private listening = false;
 
   constructor(private readonly context: AgentContext) {
     this.tests = (context.plan.tests ?? []).map((plan) => new Test(plan, context));
     this.log = new FlowLog(context);
+    this.connections = new Connections(context);
   }
 
   start(): void {
@@ -174,7 +172,7 @@ class Flent implements Traffic {
     } finally {
       writer.close();
       this.log.close();
-      for (const fd of this.diagnosis.values()) close(fd);
+      this.connections.close();
     }
   }
 
@@ -224,7 +222,7 @@ class Flent implements Traffic {
 
   private allListen(): boolean {
     return this.listening ||= [...this.servers.values()].every(({ node, tcpPort }) => tcpPort === null
-      || listens(this.context.inNode(node, () => ['tcp', 'tcp6'].map((name) => readIfThere(`/proc/self/net/${name}`)).join('\n')), tcpPort));
+      || listens(socketTable(this.context, node), tcpPort));
   }
 
   private startTest(test: Test): void {
@@ -241,32 +239,8 @@ class Flent implements Traffic {
     context.inNode(plan.src, () => test.program.start(words, () => {}, { TESTBED_FLENT: ask }));
   }
 
-  /** What the kernel knows of the streams' data connections at this instant. */
   private readEdge(edge: 'warmup' | 'end'): void {
-    const streams = this.tests.flatMap((test) => (test.started ? test.streams : []));
-    this.ask(streams, 'dst', (row, socket) => { row[`bytes_at_${edge}`] = socket.bytesReceived - (socket.state === 8 ? 1 : 0); }); // CLOSE_WAIT: the FIN counts as one
-    this.ask(streams, 'src', (row, socket) => {
-      row[`retransmits_at_${edge}`] = row.retransmits = socket.retransmits;
-      row.bytes_sent = socket.bytesSent;
-      row.packets_sent = socket.dataSegmentsOut;
-    });
-  }
-  private ask(streams: readonly Stream[], end: 'src' | 'dst', take: (row: FlowDraft, socket: TcpDiag) => void): void {
-    const nodes = new Map<string, Stream[]>();
-    for (const each of streams) nodes.set(each.plan[end], [...(nodes.get(each.plan[end]) ?? []), each]);
-    for (const [node, list] of nodes) {
-      let fd = this.diagnosis.get(node);
-      if (fd === undefined) {
-        fd = this.context.inNode(node, openDiag);
-        this.diagnosis.set(node, fd);
-      }
-      const lookups = new TcpLookups(fd);
-      list.forEach(({ plan }, key) => {
-        const [src, dst] = [addressHex(plan.srcAddress), addressHex(plan.dstAddress)];
-        lookups.add(key, end === 'src' ? { source: src, sourcePort: plan.srcPort, destination: dst, destinationPort: plan.dstPort } : { source: dst, sourcePort: plan.dstPort, destination: src, destinationPort: plan.srcPort });
-      });
-      lookups.ask((key, socket) => take(list[key]!.row, socket), () => {});
-    }
+    this.connections.readEdge(this.tests.flatMap((test) => (test.started ? test.streams : [])), edge);
   }
 
   private failAll(test: Test, reason: string): void {
@@ -394,11 +368,3 @@ function killTree(program: Program): void {
   }
   program.interrupt('SIGKILL');
 }
-
-const readIfThere = (path: string): string => {
-  try {
-    return fs.readFileSync(path, 'utf8');
-  } catch {
-    return '';
-  }
-};

@@ -10,13 +10,10 @@
  */
 
 import { execFileSync } from 'node:child_process';
-import * as fs from 'node:fs';
 import type { AgentContext, Traffic } from '../agent/context.js';
 import { UserError } from '../errors.js';
-import { TcpLookups, addressHex, openDiag } from '../linux/inet-diag.js';
-import type { TcpDiag, TcpTuple } from '../linux/inet-diag.js';
-import { close } from '../linux/libc.js';
 import type { PlanFlow } from '../plan/plan.js';
+import { Connections, listens, socketTable } from './connections.js';
 import { FlowLog, emptyRow } from './flow-log.js';
 import type { FlowDraft } from './flow-log.js';
 import { iperf3Figures, parseIperf3Output } from './iperf3-json.js';
@@ -69,16 +66,6 @@ export function clientArguments(plan: PlanFlow, seconds: number): string[] {
   return [...args, ...plan.toolArgs];
 }
 
-/** Whether /proc/net/tcp or tcp6 (or both, one after the other) has a listening socket on that port. */
-export function listens(table: string, port: number): boolean {
-  const suffix = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
-  for (const line of table.split('\n')) {
-    const [, local, , state] = line.trim().split(/\s+/);
-    if (state === '0A' && local !== undefined && local.endsWith(suffix)) return true;
-  }
-  return false;
-}
-
 export function iperf3(context: AgentContext, plans: readonly PlanFlow[]): Traffic {
   return new Iperf3(context, plans);
 }
@@ -87,13 +74,13 @@ class Iperf3 implements Traffic {
   readonly name = 'iperf3';
   private readonly flows: readonly Iperf3Flow[];
   private readonly log: FlowLog;
-  /** One diagnosis socket a node, opened when first needed. */
-  private readonly diagnosis = new Map<string, number>();
+  private readonly connections: Connections;
   private isOver = false;
 
   constructor(private readonly context: AgentContext, plans: readonly PlanFlow[]) {
     this.flows = plans.map((plan) => new Iperf3Flow(plan, context));
     this.log = new FlowLog(context);
+    this.connections = new Connections(context);
   }
 
   start(): void {
@@ -155,8 +142,7 @@ class Iperf3 implements Traffic {
     }
     for (const flow of this.flows) this.finish(flow);
     this.log.close();
-    for (const fd of this.diagnosis.values()) close(fd);
-    this.diagnosis.clear();
+    this.connections.close();
   }
 
   private startServer(flow: Iperf3Flow): void {
@@ -167,7 +153,7 @@ class Iperf3 implements Traffic {
   private allListen(): boolean {
     let all = true;
     for (const [node, flows] of this.byReceiver()) {
-      const table = this.context.inNode(node, () => ['tcp', 'tcp6'].map((name) => readIfThere(`/proc/self/net/${name}`)).join('\n'));
+      const table = socketTable(this.context, node);
       for (const flow of flows) {
         flow.listening ||= listens(table, flow.plan.dstPort);
         all &&= flow.listening;
@@ -220,35 +206,8 @@ class Iperf3 implements Traffic {
     if (!this.isOver) this.log.append({ ...flow.row, t_end: null });
   }
 
-  /** What the kernel knows of the flows' data connections at this instant. */
   private readEdge(edge: 'warmup' | 'end'): void {
-    const receivers = this.flows.filter(({ plan, row }) => plan.transport === 'tcp' && row.t_start !== null);
-    this.ask(receivers, (plan) => [plan.dst, tuple(plan, true)], (row, socket) => {
-      row[`bytes_at_${edge}`] = socket.bytesReceived - (socket.state === 8 ? 1 : 0); // CLOSE_WAIT: the FIN counts as one
-    });
-    this.ask(receivers, (plan) => [plan.src, tuple(plan, false)], (row, socket) => {
-      row[`retransmits_at_${edge}`] = row.retransmits = socket.retransmits;
-      row.bytes_sent = socket.bytesSent;
-      row.packets_sent = socket.dataSegmentsOut;
-    });
-  }
-
-  private ask(flows: readonly Iperf3Flow[], where: (plan: PlanFlow) => readonly [string, TcpTuple], take: (row: FlowDraft, socket: TcpDiag) => void): void {
-    const nodes = new Map<string, Iperf3Flow[]>();
-    for (const flow of flows) {
-      const [node] = where(flow.plan);
-      nodes.set(node, [...(nodes.get(node) ?? []), flow]);
-    }
-    for (const [node, list] of nodes) {
-      let fd = this.diagnosis.get(node);
-      if (fd === undefined) {
-        fd = this.context.inNode(node, openDiag);
-        this.diagnosis.set(node, fd);
-      }
-      const lookups = new TcpLookups(fd);
-      list.forEach((flow, key) => lookups.add(key, where(flow.plan)[1]));
-      lookups.ask((key, socket) => take(list[key]!.row, socket), () => {});
-    }
+    this.connections.readEdge(this.flows.filter(({ plan, row }) => plan.transport === 'tcp' && row.t_start !== null), edge);
   }
 
   /** The flow's row from both ends' outputs. */
@@ -314,11 +273,6 @@ function fillRow(row: FlowDraft, plan: PlanFlow, sent: Iperf3Figures, received: 
   }
 }
 
-const tuple = (plan: PlanFlow, atReceiver: boolean): TcpTuple => {
-  const src = { source: addressHex(plan.srcAddress), sourcePort: plan.srcPort, destination: addressHex(plan.dstAddress), destinationPort: plan.dstPort };
-  return atReceiver ? { source: src.destination, sourcePort: src.destinationPort, destination: src.source, destinationPort: src.sourcePort } : src;
-};
-
 const exitOf = ({ ended }: Program): string => (ended === undefined ? 'still running' : ended.signal !== null ? `ended by ${ended.signal}` : `exit code ${ended.code}`);
 
 function withoutServer({ row, plan, server }: Iperf3Flow): void {
@@ -343,11 +297,3 @@ function iperf3Version(): string {
     throw error;
   }
 }
-
-const readIfThere = (path: string): string => {
-  try {
-    return fs.readFileSync(path, 'utf8');
-  } catch {
-    return '';
-  }
-};

@@ -71,12 +71,14 @@ class TcpFlow {
   /** Payload bytes the receiver took. */
   received = 0;
   closingWrite = false;
+  /** Its stop time is past: nothing more is written. */
+  stopped = false;
   rwndLimitedNs = 0;
   done = false;
 
   constructor(readonly plan: PlanFlow) {
     this.row = emptyRow(plan.id);
-    this.left = plan.bytes ?? Infinity;
+    this.left = plan.bytes ?? (plan.chunks === undefined ? Infinity : 0);
   }
 }
 
@@ -102,7 +104,8 @@ export class TcpFlows {
     const { loop, plan, endNs } = this.context;
     for (const flow of this.flows) {
       loop.at(flow.plan.startNs, (now) => this.connect(flow, now));
-      const { stopNs } = flow.plan;
+      const { stopNs, chunks } = flow.plan;
+      if (chunks !== undefined) this.offerAt(flow, chunks, 0);
       if (stopNs !== null && stopNs < endNs) loop.at(stopNs, () => this.stopSending(flow));
     }
     loop.at(plan.warmupNs, () => this.readEdge('warmup'));
@@ -234,6 +237,18 @@ export class TcpFlows {
     if (events & EPOLLOUT && !flow.closingWrite) this.write(flow);
   }
 
+  /** The application of a flow that pauses has its next chunk to write. */
+  private offerAt(flow: TcpFlow, chunks: readonly (readonly [number, number])[], next: number): void {
+    const chunk = chunks[next];
+    if (chunk === undefined) return;
+    this.context.loop.at(chunk[0], () => {
+      if (flow.done || flow.stopped) return;
+      flow.left += chunk[1];
+      this.offerAt(flow, chunks, next + 1);
+      if (flow.connected) this.write(flow);
+    });
+  }
+
   /** Fills the send buffer; closes for writing after the last byte. */
   private write(flow: TcpFlow): void {
     while (flow.left > 0) {
@@ -246,6 +261,7 @@ export class TcpFlows {
       flow.left -= sent;
       if (sent < ask) return; // full: the kernel says when there is room (edge)
     }
+    if (flow.plan.chunks !== undefined && !flow.stopped) return; // more comes, until its stop time
     flow.closingWrite = true;
     tryShutdown(flow.sender, SHUT_WR);
   }
@@ -254,6 +270,7 @@ export class TcpFlows {
   private stopSending(flow: TcpFlow): void {
     if (flow.done || flow.closingWrite || flow.sender < 0) return;
     flow.left = 0;
+    flow.stopped = true;
     if (!flow.connected) return; // closes once it is connected, having sent nothing
     flow.closingWrite = true;
     tryShutdown(flow.sender, SHUT_WR);

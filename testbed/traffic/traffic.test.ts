@@ -70,6 +70,18 @@ describe('the built-in generator, on a real kernel in virtual time', function ()
     }
   });
 
+  it('writes chunks at their times on one connection, is idle in between, and closes at its stop time', async () => {
+    const chunks = [[0.5 * s, 100_000], [1.2 * s, 7], [1.5 * s, 300_000]] as const;
+    // The second starts with a chunk before it is connected, and is cut by the end of the run.
+    const outcome = await run({ ...dumbbell, durationNs: 2 * s, flows: [{ kind: 'chunks', chunks, startNs: 0.5 * s, stopNs: 2.5 * s }, { kind: 'chunks', chunks: [[1 * s, 5000], [1.01 * s, 5000]], startNs: 1 * s }] });
+    assert.equal(outcome.code, 0);
+    assert.deepEqual(findings(outcome), []);
+    const [first, second] = rowsOf(outcome) as [FlowRow, FlowRow];
+    assert.deepEqual([first.status, first.bytes, first.bytes_at_warmup, first.retransmits], ['complete', 400_007, 100_000, 0]);
+    assert.ok(first.t_end! > 2.5 * s && first.t_end! < 2.56 * s, `a round trip after it closed, at ${first.t_end}`);
+    assert.deepEqual([second.status, second.bytes, second.t_end], ['running', 10_000, null]);
+  });
+
   it('opens the receive window as far as the path needs although receivers wait for 256 KiB', async () => {
     // 50 Mbit/s × 200 ms and 1000 packets of queue: 2.7 MB in flight, near what tcp_rmem's 6 MB can hold. A window
     // held down by the low-water mark would cap this near 256 KiB an RTT.

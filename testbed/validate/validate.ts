@@ -112,16 +112,16 @@ export async function validate(options: ValidateOptions): Promise<number> {
   };
   const timer = setInterval(show, 1000);
   try {
+    const commit = gitCommit(); // git answers meanwhile
     for (const index of runnable.keys()) await judgeWhenDone(index);
     const engines: Record<EngineName, Engine | null> = { kernel: kernel?.engine ?? null, sim };
-    const commit = gitCommit();
     await executeJobs({
       jobs: toRun.map(({ cell, engine, seed, folder }) => ({
         get plan() { return planOf(runnable[cell]!, seed); },
         engine: engines[engine]!, runDir: store.partOf(folder), scenario: runnable[cell]!.scenario, report: false,
       })),
       workers: Math.min(options.jobs ?? os.availableParallelism(), kernel?.engine.parallel ?? 1),
-      gitCommit: commit, signal: interrupt.signal,
+      gitCommit: await commit, signal: interrupt.signal,
       onStart: (index) => { active.set(index, `${toRun[index]!.engine}: ${runnable[toRun[index]!.cell]!.title}`); show(); },
       onEnd: async (index, result) => {
         const run = toRun[index]!;

@@ -4,9 +4,8 @@ import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
-import { findProgram } from '../../../kernel/project.js';
 import type { Metrics } from '../../analysis/metrics.js';
-import { assertWentThrough, Place, skip } from '../../testing/command.js';
+import { assertWentThrough, needsFlent, Place, skip } from '../../testing/command.js';
 import { noSshd, PrivateSshd } from '../../testing/private-sshd.js';
 import { mayUseNamespaces } from '../local.js';
 
@@ -28,8 +27,7 @@ describe('flent on the machine ssh', function () {
     const reason = noSshd();
     if (reason !== null) skip(this, reason);
     if (!mayUseNamespaces()) skip(this, 'a run on the remote kernel needs the right to make network namespaces');
-    const missing = ['flent', 'netperf', 'netserver', 'irtt', 'fping'].filter((name) => findProgram(name) === null);
-    if (missing.length > 0) skip(this, `${missing.join(', ')} not installed (netperf is non-free in Debian 12: testbed doctor)`);
+    needsFlent.call(this);
     place = new Place();
     server = await PrivateSshd.start(place.folder);
     place.write('home/.ssh/known_hosts', server.known());

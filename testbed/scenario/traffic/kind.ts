@@ -19,6 +19,7 @@ export interface FlowDraft {
   readonly rateBps: number | null;
   readonly packetBytes: number | null;
   readonly bursts: PlanFlow['bursts'];
+  readonly chunks?: PlanFlow['chunks'];
 }
 
 export interface DraftContext {
