@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
+import type { QueuedPacket } from '../../aqm/aqm.js';
+import { aqms } from '../../aqm/registry.js';
 import { dumbbell, queue, type DumbbellOptions } from '../fixture.js';
+import type { Packet } from '../packet.js';
 import { chosen, withRun, type Result } from '../testing.js';
 import type { Plan } from '../../testbed/plan/plan.js';
 import { noFlow } from '../../testbed/records/packet-columns.js';
@@ -47,6 +50,31 @@ describe('iperf3 in the simulator', () => {
       const found = bursts.map(([n, run]) => `${n}x${run}`).join(' ');
       assert.equal(found.slice(0, seen.length), seen);
     });
+  });
+
+  it('sets PSH on the last segment of a buffer that was full when the application had to wait, sent alone or not (tcp_mark_push)', () => {
+    // Linux acknowledges such a segment as soon as it is read; in congestion avoidance many are sent alone.
+    const sent = Array.from({ length: 4 }, (): { readonly seq: number; readonly push: boolean; readonly ns: number }[] => []);
+    const kind = aqms.get('codel')!;
+    const kinds = new Map([['watched', { ...kind, kind: 'watched', create: (...args: Parameters<typeof kind.create>) => {
+      const made = kind.create(...args);
+      const enqueue = made.enqueue.bind(made);
+      made.enqueue = (packet, now) => {
+        const { seq, push, route } = packet as QueuedPacket & Packet;
+        if (packet.size > 1000) sent[route!.recordId]!.push({ seq, push, ns: now });
+        enqueue(packet, now);
+      };
+      return made;
+    } }]]);
+    withRun(plan({ rttNs: 50.3e6, queue: queue('watched'), pairs: 4, durationNs: 8e9, flows: Array.from({ length: 4 }, () => ({ cc: 'cubic' })) }), () => {
+      const alone = sent.flatMap((segments) => {
+        let next = 0;
+        const first = segments.filter(({ seq }) => seq >= next && (next = seq + 1) > 0);
+        return first.filter(({ ns }, i) => ns - (first[i - 1]?.ns ?? 0) > 50e3 && (first[i + 1]?.ns ?? Infinity) - ns > 50e3);
+      });
+      const pushed = alone.filter(({ push }) => push);
+      assert.ok(pushed.length >= 3 && pushed.length < 0.1 * alone.length, `${pushed.length} of ${alone.length} segments sent alone`);
+    }, { aqms: kinds });
   });
 
   it('ends a flow of fixed size when the last byte is written, not received, and its server resets what still comes', () => {

@@ -5,8 +5,8 @@
  * TSO autosizing and deferral, TCP small queues, internal pacing, ECN (RFC 3168).
  *
  * Differences from Linux: sequence numbers count segments of one MSS (what is sent is never re-segmented or merged; only the
- * last segment of what the application writes at once may be short; what is not sent yet lies in buffers as the kernel's, tcp_sendmsg); the application writes whenever the send buffer lets it, whole segments at a time; no reneging, urgent data, MTU probing,
- * fast open or PSH every half window; a chunk's short last segment counts as a full one in windows.
+ * last segment of what the application writes at once may be short; what is not sent yet lies in buffers as the kernel's, tcp_sendmsg); the application writes whenever the send buffer lets it, whole segments at a time; no reneging, urgent data, MTU probing
+ * or fast open; PSH every half window is counted without regard to where writes end; a chunk's short last segment counts as a full one in windows.
  *
  * `model: classic` (see `TcpModel`) turns off RACK, TLP, PRR, F-RTO, undo, limited transmit, TSO, TSQ and the receive window: a segment is lost when three later
  * ones have been SACKed, cwnd drops to ssthresh at once, and what is in flight during recovery is counted as in RFC 6675.
@@ -122,6 +122,9 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner, Proce
   private sndbuf = 0;
   /** Where the buffers that hold what was not sent end (sk_write_queue), segments; a ring. The first begins at `nxt`. */
   private bufferEnds = new Int32Array(8);
+  /** 1: its last segment carries PSH (tcp_mark_push); beside bufferEnds. And up to where data were written at the last such. */
+  private bufferPushes = new Uint8Array(8);
+  private pushedAt = 0;
   private firstBuffer = 0;
   private buffers = 0;
   /** Buffers in flight: one a burst, until SACKs and retransmissions split and merge them. Each ends at a segment that has `burstEnd`. */
@@ -434,25 +437,36 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner, Proce
     return Math.max(1, Math.floor(Math.min(gsoMaxBytes, this.maxWindow / 2) / this.mss));
   }
   private bufferEnd(k: number): number { return this.bufferEnds[(this.firstBuffer + k) & (this.bufferEnds.length - 1)]!; }
+  private bufferPush(k: number): number { return this.bufferPushes[(this.firstBuffer + k) & (this.bufferEnds.length - 1)]!; }
+  private setBufferPush(k: number, push: number): void { this.bufferPushes[(this.firstBuffer + k) & (this.bufferEnds.length - 1)] = push; }
+  /** tcp_mark_push: the last buffer. */
+  private markPush(): void {
+    this.pushedAt = this.written;
+    if (this.buffers > 0) this.setBufferPush(this.buffers - 1, 1);
+  }
   private setBufferEnd(k: number, end: number): void { this.bufferEnds[(this.firstBuffer + k) & (this.bufferEnds.length - 1)] = end; }
 
   private addBuffer(end: number): void {
     if (this.packetsOut === 0) this.restartAfterIdle();
     this.growBuffers();
     this.setBufferEnd(this.buffers++, end);
+    this.setBufferPush(this.buffers - 1, 0);
   }
   private splitFirstBuffer(end: number): void {
     this.growBuffers();
     this.buffers++;
     this.firstBuffer = (this.firstBuffer - 1) & (this.bufferEnds.length - 1);
     this.setBufferEnd(0, end);
+    this.setBufferPush(0, 0);
   }
   private growBuffers(): void {
     const { bufferEnds, buffers } = this;
     if (buffers < bufferEnds.length) return;
     const more = new Int32Array(2 * buffers);
-    for (let k = 0; k < buffers; k++) more[k] = this.bufferEnd(k);
+    const pushes = new Uint8Array(2 * buffers);
+    for (let k = 0; k < buffers; k++) { more[k] = this.bufferEnd(k); pushes[k] = this.bufferPush(k); }
     this.bufferEnds = more;
+    this.bufferPushes = pushes;
     this.firstBuffer = 0;
   }
 
@@ -512,6 +526,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner, Proce
   }
   private fillBuffers(): void {
     const step = this.bufferSegments();
+    const before = this.written;
     while (this.written < this.total) {
       const last = this.buffers - 1;
       const from = last > 0 ? this.bufferEnd(last - 1) : this.nxt;
@@ -519,11 +534,17 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner, Proce
       if (room > 0) {
         this.written = Math.min(this.total, this.written + room);
         this.setBufferEnd(last, this.written);
+        this.setBufferPush(last, 0);
       } else {
-        if (this.queued() >= this.sndbuf) return;
+        if (this.queued() >= this.sndbuf) {
+          if (this.written > before) this.markPush();
+          return;
+        }
         this.written = Math.min(this.total, this.written + step);
         this.addBuffer(this.written);
       }
+      // forced_push: half the window since the last.
+      if (this.buffers > 0 && (this.written - this.pushedAt) * this.mss > this.maxWindow / 2) this.markPush();
       if (this.buffers === 1 && this.written < this.total && this.written - this.nxt >= step) this.output(push.one);
     }
   }
@@ -954,6 +975,7 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner, Proce
         if (this.buffers > 1 && this.bufferEnd(0) < this.nxt + quota) {
           this.setBufferEnd(0, Math.min(this.nxt + quota, this.bufferEnd(1)));
           if (this.bufferEnd(0) === this.bufferEnd(1)) {
+            this.setBufferPush(1, this.bufferPush(0) | this.bufferPush(1));
             this.firstBuffer = (this.firstBuffer + 1) & (this.bufferEnds.length - 1);
             this.buffers--;
           }
@@ -987,11 +1009,12 @@ export class TcpSender extends Actor implements Endpoint, SmallQueueOwner, Proce
       }
       const priorPackets = this.packetsOut;
       let bytes = 0;
+      const pushes = count > 1 || (count === length && this.buffers > 0 && this.bufferPush(0) === 1);
       for (let k = 0; k < count; k++) {
         const s = this.nxt;
         const i = s & board.mask;
-        // The last segment of a burst asks for an acknowledgement (PSH), also when it is repeated.
-        board.flags[i] = (this.appLimited > 0 ? seg.appLimited : 0) | ((count > 1 && k === count - 1) || s === this.total - 1 ? seg.push : 0) | (k === count - 1 ? seg.burstEnd : 0);
+        // The last segment of a burst, or of a buffer that the application left full, asks for an acknowledgement (PSH), also when it is repeated.
+        board.flags[i] = (this.appLimited > 0 ? seg.appLimited : 0) | ((pushes && k === count - 1) || s === this.total - 1 ? seg.push : 0) | (k === count - 1 ? seg.burstEnd : 0);
         this.stamp(i, sentUs);
         board.sentLast(s);
         bytes += this.payloadOf(s);
