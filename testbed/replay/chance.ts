@@ -116,7 +116,7 @@ class Counter {
     const total = bins.reduce((sum, bin) => ({ n: sum.n + bin.n, happened: sum.happened + bin.happened, expected: sum.expected + bin.expected, variance: sum.variance + bin.variance }));
     if (total.n === 0) return null;
     return {
-      asked: total.n, happened: total.happened, expected: total.expected, deviation: Math.sqrt(total.variance), z: zOf(total),
+      asked: total.n, happened: total.happened, expected: total.expected, deviation: Math.sqrt(Math.max(0, total.variance)), z: zOf(total),
       // A decile with few expected signals is no normal distribution: left to the total.
       worstDecileZ: bins.filter((bin) => bin.variance >= 10).map(zOf).reduce((worst, one) => (Math.abs(one) > Math.abs(worst) ? one : worst), 0),
     };
