@@ -57,14 +57,14 @@ for (const kind of ['docker', 'podman'] as const) describe(`hosts in containers 
   it('are refused without their image, with the command that builds it', async () => {
     await refused(run('refused'), /has no image testbed-host:1\s+→ testbed image build/);
     assert.deepEqual(place.runs('refused'), []);
-    assert.match((await place.testbed(['doctor'], { env: env() })).stdout, /(Docker|podman) \S+ answers; it has no image testbed-host:1 .*→ testbed image build/);
+    assert.match((await place.testbed(['doctor'], { env: env() })).stdout.replaceAll(/\s+/g, ' '), /(Docker|podman) \S+ answers; it has no image testbed-host:1 .*→ testbed image build/);
   });
 
   it('need an image, which is built from the programs of this machine where no registry is', async () => {
     const { code, stdout, stderr } = await place.testbed(['image', 'build', '--from', 'machine'], { env: env() });
     assert.equal(code, 0, stderr);
     assert.match(stdout, /testbed-host:1 is built, from the programs of this machine/);
-    assert.match((await place.testbed(['doctor'], { env: env() })).stdout, /(Docker|podman) \S+ answers; it has the image testbed-host:1/);
+    assert.match((await place.testbed(['doctor'], { env: env() })).stdout.replaceAll(/\s+/g, ' '), /(Docker|podman) \S+ answers; it has the image testbed-host:1/);
     assert.equal((await engine.docker.getImage((await findImage(engine))!).inspect()).Config.Labels['org.testbed.image'], imageName);
   });
 

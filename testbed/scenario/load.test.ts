@@ -172,7 +172,7 @@ describe('a mistake in a scenario is named with its line, field, value and what 
     refused(bulk('from: S, to: D, tool: iperf'), 10, 'traffic.bulk.tool', /there is no tool "iperf"; did you mean "iperf3"/);
     refused(good.replace('kind: bulk, from: S, to: D, rtt: 50ms', 'kind: short, from: S, to: D, arrival: every 1s, size: 1kB, tool: iperf3'), 10, 'traffic.bulk.tool', /iperf3 cannot send short; expected builtin/);
   });
-  it('a kind of traffic that does not exist', () => refused(good.replace('kind: bulk', 'kind: bulky'), 10, 'traffic.bulk.kind', /"bulky" is not accepted; did you mean "bulk"\? expected bulk, short, web, cbr, onoff/));
+  it('a kind of traffic that does not exist', () => refused(good.replace('kind: bulk', 'kind: bulky'), 10, 'traffic.bulk.kind', /"bulky" is not accepted; did you mean "bulk"\? expected bulk, short, web, chunks, cbr, onoff/));
   it('a missing key', () => refused(bulk('from: S'), 10, 'traffic.bulk.to', /is missing; expected hosts such as/));
   it('a packet that does not fit the MTU', () => refused(`${good}probes:\n  p: { from: S[0], to: D[0], size: 2kB }\n`, 12, 'probes.p.size', /2000 bytes does not fit the MTU of 1500/));
   it('an MTU too small for IPv6', () => refused(link('rate: 20mbit, mtu: 1000').replace('topology:\n', 'topology:\n  ip: 6\n'), 6, 'topology.links.BL.mtu', /too small for IPv6/));
