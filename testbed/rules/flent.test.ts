@@ -47,7 +47,7 @@ describe('flent in a run', function () {
     const { classes, bottlenecks, probes } = metricsOf(folder);
     for (const [name, direction] of [['load.up', 'BL'], ['load.down', 'BL.reverse']] as const) {
       assert.equal(classes[name]!.flows, 4);
-      assert.ok(classes[name]!.jain! > 0.95, `${name}: ${classes[name]!.jain}`); // fq_codel is fair
+      assert.ok(classes[name]!.jain! > 0.9, `${name}: ${classes[name]!.jain}`); // fq_codel is fair, but for slow starts, which are a good part of 3 s
       assert.ok(bottlenecks[direction]!.utilisation! > 0.5);
     }
     assert.deepEqual(Object.keys(probes).sort(), ['load.ping-icmp', 'load.ping-udp-be', 'load.ping-udp-bk', 'load.ping-udp-ef']);
