@@ -30,7 +30,7 @@ class Iperf3Tcp implements Application, Iperf3Stream {
 
   connect(connected: () => void, accepted: () => void, failed: (why: string) => void): void {
     const { network, plan, model } = this.stage;
-    const connection = new TcpConnection(network, plan, model, { reading: { lowWaterBytes: 1, roomBytes: 0, readBytes: blockBytes }, bytes: null, leadBytes: cookieBytes }, () => { if (connection.sender.failed !== null) failed(connection.sender.failed); });
+    const connection = new TcpConnection(network, plan, model, { reading: { lowWaterBytes: 1, roomBytes: 0, readBytes: blockBytes, atOnce: false }, bytes: null, leadBytes: cookieBytes }, () => { if (connection.sender.failed !== null) failed(connection.sender.failed); });
     this.connection = connection;
     connection.sender.onConnect = connected;
     connection.receiver.onRead = (bytes) => {

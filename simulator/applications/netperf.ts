@@ -3,4 +3,4 @@
 import type { Application, Stage } from './application.js';
 import { OneConnection } from './one-connection.js';
 
-export const netperf = (stage: Stage): Application => new OneConnection(stage, { lowWaterBytes: 1, roomBytes: 0, readBytes: Infinity });
+export const netperf = (stage: Stage): Application => new OneConnection(stage, { lowWaterBytes: 1, roomBytes: 0, readBytes: Infinity, atOnce: true });
