@@ -5,9 +5,10 @@
 
 import { execFileSync, spawn } from 'node:child_process';
 import * as fs from 'node:fs';
+import { realtimeAt } from '../testbed/agent/clocks.js';
 import type { AgentContext, BottleneckQueues, Collector, CollectorFactory } from '../testbed/agent/context.js';
 import { Loop } from '../testbed/agent/loop.js';
-import { bindSocket, clockNs, clockNsBig, close, open, setns, setsockoptInt, socket, stable, trySchedSetscheduler, trySendto, CLOCK_MONOTONIC, CLOCK_REALTIME } from '../testbed/linux/libc.js';
+import { bindSocket, clockNs, close, open, setns, setsockoptInt, socket, stable, trySchedSetscheduler, trySendto, CLOCK_MONOTONIC } from '../testbed/linux/libc.js';
 import { familyOf, socketAddress } from '../testbed/linux/sockaddr.js';
 import type { Plan, PlanDirection, PlanFlow, PlanProbe } from '../testbed/plan/plan.js';
 import { fieldOffsets, readRecordHeader, readRecords } from '../testbed/records/record-file.js';
@@ -159,7 +160,7 @@ function phase(spec: Phase): PhaseResult {
   const context: AgentContext = {
     plan, loop, clock: 'virtual', endNs: spec.durationNs, now: () => loop.now(),
     monotonicAtStart: originNs,
-    realtimeAtStart: clockNsBig(CLOCK_REALTIME) + BigInt(originNs - clockNs(CLOCK_MONOTONIC)),
+    realtimeAtStart: realtimeAt(originNs, 'virtual'),
     raw: (name) => `${raw}/${name}`, inNode, netnsPath: (node) => `/run/netns/${node}`, command: (_node, words) => words,
     finding: (level, rule, message) => { findings.push({ level, rule, message }); }, facts: () => undefined,
   };

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
+import { realtimeAt } from '../testbed/agent/clocks.js';
 import type { AgentContext } from '../testbed/agent/context.js';
 import { Loop } from '../testbed/agent/loop.js';
-import { CLOCK_MONOTONIC, CLOCK_REALTIME, clockNs, clockNsBig } from '../testbed/linux/libc.js';
+import { CLOCK_MONOTONIC, clockNs } from '../testbed/linux/libc.js';
 import type { PlanProbe } from '../testbed/plan/plan.js';
 import { prober } from './probe.js';
 import { isLost } from './probe-tool.js';
@@ -10,7 +11,7 @@ const probe: PlanProbe = { id: 3, name: 'p', tool: 'builtin', src: 's', dst: 'd'
 function contextOf(loop: Loop): AgentContext {
   return {
     loop, clock: 'real', endNs: 1e8, now: () => loop.now(),
-    realtimeAtStart: clockNsBig(CLOCK_REALTIME) + BigInt(Math.round(loop.originNs - clockNs(CLOCK_MONOTONIC))),
+    realtimeAtStart: realtimeAt(loop.originNs, 'real'),
     inNode: (_node: string, call: () => unknown) => call(), finding: () => undefined,
   } as unknown as AgentContext; // the prober needs no more of it
 }

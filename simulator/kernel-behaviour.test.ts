@@ -5,7 +5,7 @@ import type { Plan } from '../testbed/plan/plan.js';
 import { Actor, EventQueue } from './events.js';
 import { dumbbell, queue } from './fixture.js';
 import type { Packet } from './packet.js';
-import { chosen, withRun } from './testing.js';
+import { burstRuns, chosen, withRun } from './testing.js';
 
 /** What runs of Linux 6.12 in virtual time were seen to do, each with its place in the kernel's source. */
 describe('The simulator does as Linux 6.12 was seen to do', () => {
@@ -143,17 +143,7 @@ describe('The simulator does as Linux 6.12 was seen to do', () => {
     const plan = dumbbell({ rateBps: 20e6, queue: queue('pfifo', { limit: 1000 }), pairs: 1, rttNs: 50e6, durationNs: 6e9, flows: [{}], sysctls: { 'net.ipv4.tcp_rmem': '4096\t131072\t256901120', 'net.ipv4.tcp_wmem': '4096\t16384\t256901120' } });
     withRun(plan, (result) => {
       const times = result.rows('packets-BL1.rec').filter((row) => row['size']! === 1500).map((row) => row['t_enqueue']!).sort((a, b) => a - b);
-      const bursts: [size: number, times: number][] = [];
-      let size = 0;
-      times.forEach((t, i) => {
-        size++;
-        if (times[i + 1]! - t < 50e3) return;
-        const last = bursts.at(-1);
-        if (last?.[0] === size) last[1]++;
-        else bursts.push([size, 1]);
-        size = 0;
-      });
-      assert.equal(bursts.map(([n, run]) => `${n}x${run}`).join(' ').slice(0, seen.length), seen);
+      assert.equal(burstRuns(times).slice(0, seen.length), seen);
       assert.equal(result.rows('packets-BL1.rec').filter((row) => row['dropped'] === 1).length, 1084);
     });
   });

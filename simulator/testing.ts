@@ -13,6 +13,21 @@ import { temporaryFolder } from '../testbed/testing/temporary-folder.js';
 
 export type Row = Readonly<Record<string, number>>;
 
+/** @param times ns, ascending @returns sizes of the bursts, each within 50 µs from one packet to the next, as run lengths: `10x1 4x2` is one of ten and two of four */
+export function burstRuns(times: readonly number[]): string {
+  const bursts: [size: number, times: number][] = [];
+  let size = 0;
+  times.forEach((t, i) => {
+    size++;
+    if (times[i + 1]! - t < 50e3) return;
+    const last = bursts.at(-1);
+    if (last?.[0] === size) last[1]++;
+    else bursts.push([size, 1]);
+    size = 0;
+  });
+  return bursts.map(([n, run]) => `${n}x${run}`).join(' ');
+}
+
 export class Result {
   constructor(readonly dir: string, readonly summary: SimulationSummary) {}
   get flows(): readonly FlowRow[] {

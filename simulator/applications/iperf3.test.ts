@@ -3,7 +3,7 @@ import type { QueuedPacket } from '../../aqm/aqm.js';
 import { aqms } from '../../aqm/registry.js';
 import { dumbbell, queue, type DumbbellOptions } from '../fixture.js';
 import type { Packet } from '../packet.js';
-import { chosen, withRun, type Result } from '../testing.js';
+import { burstRuns, chosen, withRun, type Result } from '../testing.js';
 import type { Plan } from '../../testbed/plan/plan.js';
 import { noFlow } from '../../testbed/records/packet-columns.js';
 import { noticedNs } from './patience.js';
@@ -37,18 +37,7 @@ describe('iperf3 in the simulator', () => {
     const seen = '10x1 4x1 2x8 4x1 2x10 4x6 2x36 4x2 2x6 3x22 2x1 3x2 4x16 2x1 4x1 2x14 4x30 2x1 4x22 2x1 4x22 2x1 4x8 2x1 1x123 2x1 1x43 2x2 1x2 2x40 1x2 2x19 1x3 2x14 1x1 4x1 2x5 1x89 2x1 1x136 2x1 1x41 2x2 1x29 2x5 3x2 2x14 3x1 2x8 1x1 2x14 3x1 2x7 4x1 2x14 3x1 2x5';
     withRun(plan({ rttNs: 50.3e6, queue: queue('codel'), durationNs: 2.5e9, flows: [{ stopNs: 10e9 }] }), (result) => {
       const times = packets(result).filter((row) => row['size'] === 1500).map((row) => row['t_enqueue']!);
-      const bursts: [size: number, times: number][] = [];
-      let size = 0;
-      times.forEach((t, i) => {
-        size++;
-        if (times[i + 1]! - t < 50e3) return;
-        const last = bursts.at(-1);
-        if (last?.[0] === size) last[1]++;
-        else bursts.push([size, 1]);
-        size = 0;
-      });
-      const found = bursts.map(([n, run]) => `${n}x${run}`).join(' ');
-      assert.equal(found.slice(0, seen.length), seen);
+      assert.equal(burstRuns(times).slice(0, seen.length), seen);
     });
   });
 
