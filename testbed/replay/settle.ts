@@ -3,6 +3,7 @@
  * flows share a queue, and decisions within a clock step of their threshold. How much of it was needed is part of the verdict.
  */
 
+import { ETHERNET_HEADER } from '../../aqm/aqm.js';
 import { chokeParams } from '../../aqm/choke.js';
 import type { Plan } from '../plan/plan.js';
 import { findBuckets, type Buckets, type Sharing } from './buckets.js';
@@ -41,7 +42,7 @@ export async function settle(how: JudgedKind, plan: Plan, given: Given): Promise
     if (chance === null || samples === null || apart(samples) > how.matchesNs) {
       return `without samples every ${how.matchesNs / 1e6} ms the record does not show which packet was dropped as it came and which was taken out of the queue later; run it with collect: { queue: ${how.matchesNs / 1e6}ms }`;
     }
-    const found = await findMatches(given.source, samples, chance.fates, chokeParams(given.params, { mtuBytes: given.mtuBytes + 14, rateBps: given.rateBps }), given.untilNs);
+    const found = await findMatches(given.source, samples, chance.fates, chokeParams(given.params, { mtuBytes: given.mtuBytes + ETHERNET_HEADER, rateBps: given.rateBps }), given.untilNs);
     if (found === 'lost') return `which packet was dropped as it came and which was taken out of the queue later was not found: too many were within ${how.matchesNs / 1e6} ms`;
   }
   const placed = given.source.hashed && how.hashed !== undefined;
